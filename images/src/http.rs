@@ -4,10 +4,12 @@
 //! shown, or anything of a body.
 
 mod client;
+mod error;
+mod trickle;
 
 use std::{
     io::{self, Read},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -20,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use client::Response;
 pub use client::{Cause, Client};
+pub use error::HttpError;
+use trickle::Trickle;
 
 /// Bounds of one download.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Limits {
     pub bytes_max: u64,
     /// A connection that delivers nothing for this long counts as broken.
     pub stall: Duration,
+    /// One that delivers next to nothing for this long is given up.
+    pub trickle: Duration,
     /// Attempts in a row that bring nothing before the download fails.
     pub attempts_max: u32,
     /// Pause before the second attempt; doubles each time.
@@ -41,83 +47,9 @@ impl Default for Limits {
             bytes_max: 256 << 30,
             // A server that reads from a cold archive answers within this; a dead one never.
             stall: Duration::from_secs(30),
+            trickle: Duration::from_mins(5),
             attempts_max: 6,
             pause: Duration::from_millis(500),
-        }
-    }
-}
-
-/// Each `url` is shown without its secrets.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    #[error("{url} is not an http or https address")]
-    Address { url: String },
-    #[error("{url} names a user or a password")]
-    UserInformation { url: String },
-    #[error("making an HTTP client")]
-    Client { source: Cause },
-    #[error("{url} is not fetched")]
-    Refused { url: String, source: Cause },
-    #[error("{url} leads elsewhere")]
-    Redirect { url: String, source: Cause },
-    #[error("requesting {url}")]
-    // Sources do not name the address again.
-    Request { url: String, source: Cause },
-    #[error("reading the answer of {url}")]
-    Excess { url: String, source: Cause },
-    #[error("{url} answered {status}")]
-    Status { url: String, status: StatusCode },
-    #[error("{url} is {bytes} bytes long; at most {max} are accepted")]
-    TooLarge { url: String, bytes: u64, max: u64 },
-    #[error("{url} is {found} bytes long, but {expected} were expected")]
-    Length { url: String, expected: u64, found: u64 },
-    #[error("{url} stalled at byte {at}: nothing came for {seconds} s")]
-    Stalled { url: String, at: u64, seconds: u64 },
-    #[error("{url} did not come to its end within {seconds} s")]
-    Slow { url: String, seconds: u64 },
-    #[error("{url} broke off at byte {at}")]
-    Broken { url: String, at: u64, source: Cause },
-    #[error("{url} ended at byte {at} of {expected}")]
-    Truncated { url: String, at: u64, expected: u64 },
-    #[error("{url} changed during the download: {why}")]
-    Changed { url: String, why: &'static str },
-    #[error("{url} broke off at byte {at} and cannot be resumed safely, because the server gives no strong ETag")]
-    CannotResume { url: String, at: u64 },
-}
-
-impl HttpError {
-    /// What a person can do about it.
-    #[must_use]
-    pub fn help(&self) -> &'static str {
-        match self {
-            Self::Address { .. } => "give an http or https address",
-            Self::UserInformation { .. } => {
-                "put them into a Secret with the keys username and password in the host's namespace, and name it in the \
-                 host's annotation firesteel.dev/image-login"
-            }
-            Self::Client { .. } => "this is a fault of this program or its system's certificates",
-            Self::Refused { .. } => "nothing was asked there",
-            Self::Redirect { .. } => "give the address that it leads to in the end",
-            Self::Excess { .. } => "see what the server sends before and around the file",
-            Self::Request { .. }
-            | Self::Stalled { .. }
-            | Self::Slow { .. }
-            | Self::Broken { .. }
-            | Self::Truncated { .. } => {
-                "see that the server and the network to it work, and that it sends the whole file"
-            }
-            Self::Status { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
-                "correct the address, or have the server give the file to the appliance: a login for a host's image is \
-                 in the Secret that the host's annotation firesteel.dev/image-login names"
-            }
-            Self::Status { status, .. } if status.is_client_error() => {
-                "correct the address, or have the server give the file to the appliance"
-            }
-            Self::Status { .. } => "see the log of the server",
-            Self::TooLarge { .. } => "see that the address names a disk image, and one that ends",
-            Self::Length { .. } => "see what the server, or a proxy before it, does to the file",
-            Self::Changed { .. } => "try again when nobody replaces the file on the server any more",
-            Self::CannotResume { .. } => "give the image's checksum, or use a server that gives strong ETags",
         }
     }
 }
@@ -172,6 +104,7 @@ pub struct Download {
     validator: Option<Validator>,
     total_bytes: Option<u64>,
     position: u64,
+    trickle: Trickle,
     failures: u32,
     is_resumed: bool,
 }
@@ -199,6 +132,7 @@ impl Download {
             validator: None,
             total_bytes: expected_bytes,
             position: 0,
+            trickle: Trickle::default(),
             failures: 0,
             is_resumed: false,
         })
@@ -260,11 +194,16 @@ impl Download {
             }
         };
         let (url, at) = (|| self.shown.clone(), self.position);
+        let asked_at = Instant::now();
         let next = tokio::time::timeout(self.limits.stall, response.chunk(&self.shown, at)).await;
         let chunk = next.map_err(|_| HttpError::Stalled { url: url(), at, seconds: self.limits.stall.as_secs() })??;
         match chunk {
             Some(bytes) => {
                 self.position += bytes.len() as u64;
+                let span = self.limits.trickle;
+                if self.trickle.came(bytes.len() as u64, asked_at.elapsed(), span) {
+                    return Err(HttpError::Trickles { url: url(), at: self.position, seconds: span.as_secs() });
+                }
                 let max = self.total_bytes.unwrap_or(self.limits.bytes_max);
                 if self.position > max {
                     return Err(HttpError::TooLarge { url: url(), bytes: self.position, max });
@@ -368,6 +307,7 @@ impl Download {
             | HttpError::Redirect { .. }
             | HttpError::Excess { .. }
             | HttpError::Slow { .. }
+            | HttpError::Trickles { .. }
             | HttpError::TooLarge { .. }
             | HttpError::Length { .. }
             | HttpError::Changed { .. }

@@ -131,7 +131,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
     page.field("Power", if status.powered_on { "on" } else { "off" });
     page.field("Boot MAC", &host.spec.boot_mac_address);
     if let Some(bmc) = &host.spec.bmc {
-        page.field("BMC", &bmc.address);
+        page.field("BMC", &shown_url(&bmc.address));
     }
     if let Some(image) = &host.spec.image {
         page.field("Image", &shown_url(&image.url));

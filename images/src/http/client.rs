@@ -110,7 +110,9 @@ impl Response {
             #[cfg(feature = "import")]
             Self::Dialed(answer) => answer.chunk().await.map_err(|error| match error {
                 ExchangeError::Excess(excess) => HttpError::Excess { url: url(), source: excess.into() },
-                other => HttpError::Broken { url: url(), at, source: other.into() },
+                error @ (ExchangeError::Dial(_) | ExchangeError::Unsent | ExchangeError::Broken { .. }) => {
+                    HttpError::Broken { url: url(), at, source: error.into() }
+                }
             }),
         }
     }

@@ -133,7 +133,10 @@ impl Checksum {
                 Self::parse(line, kind).map_err(|error| match error {
                     // A prefix of the line is not the type that its owner gave.
                     ChecksumError::Text(_) | ChecksumError::Type(_) => ChecksumError::File,
-                    other => other,
+                    error @ (ChecksumError::File
+                    | ChecksumError::Length { .. }
+                    | ChecksumError::NoLine { .. }
+                    | ChecksumError::Ambiguous { .. }) => error,
                 })
             }
             _ => Err(ChecksumError::NoLine { name: name.to_owned() }),
@@ -257,6 +260,11 @@ mod tests {
             Checksum::find(&format!("{SHA256}\n"), "anything", "").unwrap(),
             Checksum::parse(SHA256, "").unwrap()
         );
+        // What it says is not told, as an answer may be anybody's.
+        for text in ["a-secret\n", "secret:00112233445566778899aabbccddeeff\n", "{\"token\":\"secret\"}\n"] {
+            let error = Checksum::find(text, "disk.raw", "").unwrap_err();
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
         let twice = format!("{SHA256}  disk.raw\n{}  disk.raw\n", SHA256.replace('b', "c"));
         assert!(matches!(Checksum::find(&twice, "disk.raw", ""), Err(ChecksumError::Ambiguous { .. })));
     }

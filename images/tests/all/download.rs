@@ -11,10 +11,11 @@ use std::{
     time::Duration,
 };
 
+use firesteel_dial::{Dialer, Targets};
 use firesteel_images::{
     Sha256,
     http::{Download, HttpError, HttpReader, Limits},
-    import::{AcquireError, Acquirer, ImageStore, LocalError, Request, StoredImage},
+    import::{AcquireError, Acquirer, ImageStore, LocalError, Request, StoredImage, WebClient},
 };
 
 use crate::{artifacts::web, disks::gpt_image};
@@ -314,6 +315,42 @@ async fn a_small_file_that_trickles_ends() {
         }
     }
     panic!("it stalled each time");
+}
+
+/// An image that comes byte by byte would take its place for years.
+#[tokio::test]
+async fn an_image_that_trickles_ends() {
+    let limits = Limits { trickle: Duration::from_millis(500), ..limits() };
+    let error = get(&trickling(), limits, None, true).await.unwrap_err();
+    assert!(matches!(error, HttpError::Trickles { .. }), "{error:?}");
+}
+
+/// What an address may hold that nobody is to read is in no message.
+#[tokio::test]
+async fn messages_name_no_secret_of_an_address() {
+    let server = Server::new(vec![answer("404 Not Found\r\nContent-Length: 0", b"")]);
+    let error = get(&format!("{}?signature=planted", server.url), limits(), None, true).await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("planted"), "{error:?}");
+    assert!(error.to_string().contains("disk.raw?(hidden) answered 404"), "{error}");
+    assert!(server.requests()[0].contains("?signature=planted"), "it is asked for all the same");
+    let login = server.url.replace("http://", "http://me:planted@");
+    let error = get(&login, limits(), None, true).await.unwrap_err();
+    assert!(matches!(error, HttpError::UserInformation { .. }), "{error:?}");
+    assert!(!format!("{error} {error:?}").contains("planted"), "{error:?}");
+    assert!(error.help().contains("firesteel.dev/image-login"), "{}", error.help());
+}
+
+/// Nothing is downloaded from where only the appliance reaches, and nothing is tried twice for it.
+#[tokio::test]
+async fn an_address_that_is_not_dialled_names_the_flag() {
+    let server = Server::new(vec![whole(b"inside", 6)]);
+    let strict = WebClient::new(Dialer::new(Targets::default())).unwrap();
+    let mut download = Download::new(strict, &server.url, limits(), None, true).unwrap();
+    let error = download.next().await.unwrap_err();
+    assert!(matches!(error, HttpError::Refused { .. }), "{error:?}");
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("--allow-target 127.0.0.1/32"), "{source}");
+    assert_eq!(server.requests(), Vec::<String>::new());
 }
 
 /// The address of a file that one client gets byte by byte.

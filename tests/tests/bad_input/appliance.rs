@@ -35,8 +35,13 @@ pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
 pub(crate) const ENDPOINTS: Endpoints =
     Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
 /// As patient as the product, so that a machine under load changes no verdict.
-pub(crate) const LIMITS: Limits =
-    Limits { bytes_max: 8 << 20, stall: Duration::from_secs(30), attempts_max: 2, pause: Duration::from_millis(1) };
+pub(crate) const LIMITS: Limits = Limits {
+    bytes_max: 8 << 20,
+    stall: Duration::from_secs(30),
+    trickle: Duration::from_mins(5),
+    attempts_max: 2,
+    pause: Duration::from_millis(1),
+};
 /// Less than the bombs of these tests expand to.
 pub(crate) const IMAGE_BYTES_MAX: u64 = 16 << 20;
 /// Nothing here takes so long; a wait that does is a failure.

@@ -22,6 +22,24 @@ fn judge(spec: Value) -> Admission {
     admit(&kinds::BARE_METAL_HOST, &mut host("a", spec), None)
 }
 
+/// A login in an address was taken once: what is stored with one can be changed elsewhere, and no refusal quotes it.
+#[test]
+fn a_login_in_an_address_is_refused_where_it_is_new_and_never_quoted() {
+    let spec = |url: &str| json!({"image": {"url": url, "checksum": DIGEST}, "online": false});
+    let old = host("a", spec("http://me:planted@images/a"));
+    let again = admit(&kinds::BARE_METAL_HOST, &mut host("a", spec("http://me:planted@images/a")), Some(&old));
+    assert!(again.causes.is_empty(), "{:?}", again.causes);
+    for url in ["http://me:planted@images/b", "ftp://me:planted@images/?planted", "http:me:planted@images"] {
+        let judged = admit(&kinds::BARE_METAL_HOST, &mut host("a", spec(url)), Some(&old));
+        assert!(!judged.causes.is_empty(), "{url}");
+        assert!(!summary(&judged.causes).contains("planted"), "{url}: {}", summary(&judged.causes));
+    }
+    let judged = judge(spec("http://me:planted@images/a"));
+    assert!(summary(&judged.causes).contains("firesteel.dev/image-login"), "{}", summary(&judged.causes));
+    let judged = judge(json!({"bmc": {"address": "redfish://me:planted@192.0.2.5/", "credentialsName": "s"}}));
+    assert!(!judged.causes.is_empty() && !summary(&judged.causes).contains("planted"), "{:?}", judged.causes);
+}
+
 #[test]
 fn each_rule_has_a_good_and_a_bad_case() {
     let image = |more: Value| {
@@ -55,6 +73,16 @@ fn each_rule_has_a_good_and_a_bad_case() {
         (json!({"bootMode": "legacy"}), json!({"bootMode": "bios"}), "spec.bootMode"),
         (image(json!({})), image(json!({"url": "ftp://images/a"})), "spec.image.url"),
         (image(json!({"url": "https://images/a"})), image(json!({"url": "http://"})), "spec.image.url"),
+        (
+            image(json!({"url": "https://images/a@b"})),
+            image(json!({"url": "https://me:pw@images/a"})),
+            "spec.image.url",
+        ),
+        (
+            image(json!({"checksum": "http://images/SUMS?x=a@b"})),
+            image(json!({"checksum": "http://me@images/SUMS"})),
+            "spec.image.checksum",
+        ),
         (image(json!({"url": "store://a", "checksum": ""})), image(json!({"checksum": ""})), "spec.image.checksum"),
         (image(json!({"checksum": "http://images/SUMS"})), image(json!({"checksum": "abc"})), "spec.image.checksum"),
         (image(json!({"checksumType": "sha256"})), image(json!({"checksumType": "md5"})), "spec.image.checksum"),

@@ -74,13 +74,13 @@ pub enum Command {
 pub struct OutwardFlags {
     /// Addresses (CIDR) that may be fetched from although they are loopback, link-local or otherwise this machine's
     /// alone, may be repeated
-    #[arg(long, value_name = "CIDR")]
+    #[arg(long, value_name = "CIDR", conflicts_with = "bundle")]
     allow_target: Vec<String>,
     /// Proxy as http://HOST:PORT; variables of the environment are not looked at
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "bundle")]
     proxy: Option<String>,
     /// Names and addresses (CIDR) that are asked without the proxy, may be repeated
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", conflicts_with = "bundle")]
     no_proxy_for: Vec<String>,
 }
 
