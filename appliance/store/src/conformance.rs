@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bounds;
+mod damaged;
 mod one_kind;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ pub(crate) trait Backend {
     fn open(&self) -> Store;
     /// How many rows there are of a kind.
     fn rows(&self, kind: &GroupResource) -> usize;
+    /// Damages the newest value of an object.
+    fn damage(&self, key: &Key);
 }
 
 struct SqliteFile(tempfile::TempDir);
@@ -44,6 +47,14 @@ impl Backend for SqliteFile {
         let rows: i64 = database.query_row(sql, [&*kind.group, &*kind.resource], |row| row.get(0)).unwrap();
         usize::try_from(rows).unwrap()
     }
+
+    fn damage(&self, key: &Key) {
+        let database = rusqlite::Connection::open(self.0.path().join("store.db")).unwrap();
+        let sql = "UPDATE log SET value = CAST('altered' AS BLOB) WHERE revision =
+                   (SELECT revision FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4)";
+        let key = rusqlite::params![&*key.kind.group, &*key.kind.resource, key.namespace, key.name];
+        assert_eq!(database.execute(sql, key).unwrap(), 1);
+    }
 }
 
 impl Backend for Memory {
@@ -53,6 +64,10 @@ impl Backend for Memory {
 
     fn rows(&self, kind: &GroupResource) -> usize {
         Self::rows(self, kind)
+    }
+
+    fn damage(&self, key: &Key) {
+        Self::damage(self, key);
     }
 }
 
@@ -113,6 +128,14 @@ macro_rules! conformance {
             #[test]
             fn what_stands_is_counted_by_namespace() {
                 run(super::bounds::what_stands_is_counted_by_namespace($new));
+            }
+            #[test]
+            fn a_damaged_value_is_named_and_never_absent() {
+                run(super::damaged::is_named_and_never_absent($new));
+            }
+            #[test]
+            fn a_damaged_object_is_deleted_unread_and_watches_hear_of_it() {
+                run(super::damaged::is_deleted_unread($new));
             }
             #[test]
             fn a_watch_position_covers_other_kinds() {

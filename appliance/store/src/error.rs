@@ -3,9 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::damage::Damage;
 use crate::meter::Exceeded;
 use crate::seal::KeyId;
-use crate::types::{Key, Revision};
+use crate::sqlite::disk_is_full;
+use crate::types::{GroupResource, Key, Revision};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -21,6 +23,9 @@ pub enum OpenError {
         #[source]
         source: rusqlite::Error,
     },
+    /// It can be opened, and what it says of itself cannot be believed.
+    #[error("the database {path} is damaged: {what}")]
+    Damaged { path: PathBuf, what: String },
     #[error("the database {path} has schema {found}, this program knows up to {known}: use a newer program")]
     Schema { path: PathBuf, found: i64, known: i64 },
     /// `given` are the keys of the keyring; none where there was no keyring.
@@ -28,6 +33,21 @@ pub enum OpenError {
     Key { path: PathBuf, needed: KeyId, given: Vec<KeyId> },
     #[error("cannot start a thread of the store")]
     Thread(#[source] io::Error),
+}
+
+impl OpenError {
+    /// Whether the file itself is of no use: another try, another key or another program changes nothing.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Database { source, .. } => {
+                use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+                let is_in_use = matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked));
+                !is_in_use && !disk_is_full(source)
+            }
+            Self::Lock { .. } | Self::Schema { .. } | Self::Key { .. } | Self::Thread(_) => false,
+        }
+    }
 }
 
 fn given_in_words(given: &[KeyId]) -> String {
@@ -51,6 +71,9 @@ pub enum ResealError {
         "all values are sealed by the new key, but what was before may still be in free space of the database: {0}"
     )]
     Scrub(String),
+    /// What was to be sealed stays as it is.
+    #[error("could not seal the values: {0}")]
+    Damaged(String),
     #[error("the store has no keyring")]
     NoKeyring,
     #[error("the store is closed")]
@@ -79,6 +102,9 @@ pub enum CommitError {
     /// The change may or may not have become durable: read before trying again.
     #[error("cannot write to the database: {0}")]
     Database(String),
+    /// Nothing was changed: what would be changed, or the file around it, is damaged.
+    #[error("could not make the change: {0}")]
+    Damaged(String),
     #[error("the store is closed")]
     Closed,
 }
@@ -93,15 +119,32 @@ pub enum ReadError {
     Future { current: Revision },
     #[error("cannot read the database: {0}")]
     Database(String),
-    /// It was altered on disk, or sealed by a key that the keyring does not have.
-    #[error("the stored value of {key} does not open")]
-    Sealed { key: Key },
+    /// These objects are there, and their values are not what was written.
+    #[error("{}", damages_in_words(.0))]
+    Damaged(Vec<Damage>),
+    /// Nothing is answered about the kind: objects of it would seem to be absent.
+    #[error("the list of {kind} is damaged: {why}")]
+    Broken { kind: GroupResource, why: String },
+    /// The file itself is damaged where it was to be read.
+    #[error("could not read the database: {0}")]
+    Structure(String),
     #[error("the store is closed")]
     Closed,
 }
 
+/// How many damaged values an error names one by one.
+const DAMAGES_SHOWN: usize = 20;
+
+fn damages_in_words(damages: &[Damage]) -> String {
+    let mut words: Vec<String> = damages.iter().take(DAMAGES_SHOWN).map(ToString::to_string).collect();
+    if damages.len() > DAMAGES_SHOWN {
+        words.push(format!("and {} more", damages.len() - DAMAGES_SHOWN));
+    }
+    words.join("; ")
+}
+
 /// Why a watch ended. All but `Closed` are cured by a new one: from the last revision seen after
-/// `Lagged`, from a new list after `Compacted`.
+/// `Lagged`, from a new list after `Compacted` and `Damaged`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
     #[error("the revision is compacted; the oldest one is {oldest}")]
@@ -110,6 +153,9 @@ pub enum WatchError {
     Lagged,
     #[error("cannot read the database: {0}")]
     Database(String),
+    /// A change, or what was before it, cannot be told. What stands now may be sound.
+    #[error("a change cannot be told: {0}")]
+    Damaged(String),
     #[error("the store is closed")]
     Closed,
 }
@@ -119,7 +165,9 @@ impl From<ReadError> for WatchError {
         match error {
             ReadError::Compacted { oldest } => Self::Compacted { oldest },
             ReadError::Database(text) => Self::Database(text),
-            ReadError::Sealed { .. } => Self::Database(error.to_string()),
+            ReadError::Damaged(_) | ReadError::Broken { .. } | ReadError::Structure(_) => {
+                Self::Damaged(error.to_string())
+            }
             ReadError::Future { .. } | ReadError::Closed => Self::Closed,
         }
     }

@@ -192,8 +192,9 @@ impl Hub {
         }
     }
 
-    /// Called by the writer alone, with events in order.
-    pub(crate) fn publish(&self, events: Vec<Event>, current: Revision) {
+    /// Called by the writer alone, with events in order. `cuts`: kinds with an event that cannot be told, and the
+    /// revision of the last one. Watches of such a kind that have not seen it are cut off.
+    pub(crate) fn publish(&self, events: Vec<Event>, cuts: &[(GroupResource, Revision)], current: Revision) {
         let mut rings = self.lock();
         let mut changed: Vec<Arc<Notify>> = Vec::new();
         for event in events {
@@ -202,6 +203,7 @@ impl Hub {
                 changed.push(notify);
             }
         }
+        cuts.iter().for_each(|(kind, at)| rings.cut(kind, *at));
         self.published.send_replace(current);
         drop(rings);
         changed.iter().for_each(|notify| notify.notify_waiters());
@@ -256,6 +258,15 @@ impl Rings {
         dropped > 0
     }
 
+    /// Forgets the events of a kind up to one, as if newer ones had driven them out.
+    fn cut(&mut self, kind: &GroupResource, at: Revision) {
+        let Some(ring) = self.kinds.get_mut(kind) else { return };
+        while ring.events.front().is_some_and(|event| event.revision <= at) {
+            self.bytes -= ring.drop_oldest();
+        }
+        ring.start = ring.start.max(at);
+    }
+
     fn wake(&self) {
         self.kinds.values().for_each(|ring| ring.changed.notify_waiters());
     }
@@ -291,9 +302,9 @@ mod tests {
     fn the_rings_hold_no_more_than_their_bound() {
         let (few, many) = (GroupResource::new("", "few"), GroupResource::new("", "many"));
         let hub = Hub::new(Revision(0), Revision(0));
-        hub.publish(vec![event(&few, 1, 10)], Revision(1));
+        hub.publish(vec![event(&few, 1, 10)], &[], Revision(1));
         for revision in 2..40 {
-            hub.publish(vec![event(&many, revision, 4 << 20)], Revision(revision));
+            hub.publish(vec![event(&many, revision, 4 << 20)], &[], Revision(revision));
             let rings = hub.lock();
             let held: usize = rings.kinds.values().flat_map(|ring| &ring.events).map(|event| event.weight()).sum();
             assert_eq!(held, rings.bytes);
@@ -304,10 +315,25 @@ mod tests {
         assert!(matches!(hub.after(&many, Revision(38)), Next::Event(event) if event.revision == Revision(39)));
         assert_eq!((hub.changed(&few), hub.changed(&many)), (Revision(1), Revision(39)));
         let small = (40..40 + 2 * WATCH_EVENTS_MAX as u64).map(|revision| event(&few, revision, 1)).collect();
-        hub.publish(small, Revision(40 + 2 * WATCH_EVENTS_MAX as u64));
+        hub.publish(small, &[], Revision(40 + 2 * WATCH_EVENTS_MAX as u64));
         assert_eq!(hub.lock().kinds[&few].events.len(), WATCH_EVENTS_MAX);
         hub.skip_to(Revision(9000));
         assert_eq!(hub.changed(&many), Revision(9000), "something may have been missed");
+    }
+
+    #[test]
+    fn who_has_not_seen_an_event_that_cannot_be_told_is_cut_off() {
+        let (hurt, sound) = (GroupResource::new("", "hurt"), GroupResource::new("", "sound"));
+        let hub = Hub::new(Revision(0), Revision(0));
+        hub.publish(vec![event(&hurt, 1, 1), event(&sound, 2, 1)], &[], Revision(2));
+        let events = vec![event(&hurt, 3, 1), event(&hurt, 4, 1)];
+        hub.publish(events, &[(hurt.clone(), Revision(3))], Revision(4));
+        assert!(matches!(hub.after(&hurt, Revision(1)), Next::Overtaken));
+        assert!(matches!(hub.after(&hurt, Revision(3)), Next::Event(event) if event.revision == Revision(4)));
+        assert!(matches!(hub.after(&sound, Revision(0)), Next::Event(event) if event.revision == Revision(2)));
+        let rings = hub.lock();
+        let held: usize = rings.kinds.values().flat_map(|ring| &ring.events).map(|event| event.weight()).sum();
+        assert_eq!(held, rings.bytes);
     }
 
     #[test]

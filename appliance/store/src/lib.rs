@@ -29,6 +29,9 @@
 //! When room is short, ordinary changes are refused before the database fails, and those that matter go on
 //! with a reserve ([`StoreRoom`]).
 //!
+//! Each value has a checksum, which is compared whenever it is read. What is damaged is an error that
+//! names its object, and never an absence ([`DamageReport`]).
+//!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no clock but the one
 //! that flushes are timed by ([`Flushes`]); times are what the caller says ([`RecordedTime`]). The futures need no
 //! runtime of a certain kind: the work is done by threads of the store.
@@ -39,6 +42,7 @@
 mod compactor;
 #[cfg(test)]
 mod conformance;
+mod damage;
 mod durability;
 mod error;
 mod flushes;
@@ -58,6 +62,7 @@ mod types;
 mod watch;
 
 pub use compactor::{Compactor, Retention};
+pub use damage::{DAMAGES_MAX, Damage, DamageCause, DamageReport};
 pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
 pub use flushes::{FLUSH_BOUNDS_US, Flushes};
@@ -69,9 +74,11 @@ pub use meter::{Allowance, AllowanceScope, Exceeded, HistoryLimits, Measure, Usa
 pub use recorded::RecordedTime;
 pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
-pub use sqlite::{Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, restore, revision_of};
+pub use sqlite::{
+    CheckedChanges, Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, restore, revision_of,
+};
 pub use store::{CommitTerms, Store};
-pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
+pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, PageRead, Position, Range, Revision};
 pub use watch::EventStream;
 
 /// The largest object. Above every request body that the API takes (3 MiB), below what would let a

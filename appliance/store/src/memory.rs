@@ -21,12 +21,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use crate::damage::{Damage, DamageBook, DamageCause};
 use crate::error::{CommitError, ReadError};
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage, first_revision};
 use crate::meter::{Allowance, HistoryLimits, HistorySize, Measured, Meter, Usage};
 use crate::recorded::RecordedTime;
-use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
+use crate::types::{
+    Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, PageRead, Position, Range, Revision,
+};
 
 /// What a fault makes its operation wait for; one that never ends is a process that has died.
 pub type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -105,6 +108,14 @@ impl Memory {
         self.lock().recorded
     }
 
+    /// Damages what an object's newest value is kept as: whoever reads it is told so from then on.
+    pub fn damage(&self, key: &Key) {
+        let mut state = self.lock();
+        if let Some(revision) = state.objects.get(key).copied() {
+            state.damaged.insert(revision);
+        }
+    }
+
     /// An object as it stands, without faults and without a store.
     pub fn peek(&self, key: &Key) -> Option<Object> {
         self.lock().object(key)
@@ -126,6 +137,8 @@ struct State {
     log: BTreeMap<Revision, Row>,
     objects: BTreeMap<Key, Revision>,
     meter: Meter,
+    /// Rows that are not as they were written.
+    damaged: BTreeSet<Revision>,
 }
 
 impl Default for State {
@@ -140,6 +153,7 @@ impl Default for State {
             log: BTreeMap::new(),
             objects: BTreeMap::new(),
             meter: Meter::default(),
+            damaged: BTreeSet::new(),
         }
     }
 }
@@ -187,6 +201,12 @@ impl State {
         meter
     }
 
+    /// What is wrong with a row.
+    fn damage(&self, key: &Key, revision: Revision) -> Option<Damage> {
+        let is_damaged = self.damaged.contains(&revision);
+        is_damaged.then(|| Damage { key: key.clone(), revision, cause: DamageCause::Checksum })
+    }
+
     fn apply(&mut self, op: &Op, previous: Revision) -> Event {
         let change = self.measured(op, previous);
         self.meter.apply(&change);
@@ -201,7 +221,8 @@ impl State {
         }
         let value = op.value().clone();
         self.log.insert(revision, Row { key: key.clone(), kind, previous, value: value.clone() });
-        let previous = self.log.get(&previous).map(|row| row.value.clone());
+        let previous = self.log.get(&previous).filter(|_| !self.damaged.contains(&previous));
+        let previous = previous.map(|row| row.value.clone());
         Event { revision, kind, key, value, previous }
     }
 
@@ -306,6 +327,7 @@ impl State {
 pub(crate) struct Opened {
     memory: Memory,
     hub: Arc<Hub>,
+    pub(crate) damages: DamageBook,
 }
 
 impl Opened {
@@ -316,7 +338,7 @@ impl Opened {
             state.compacted_kinds.iter().for_each(|(kind, compacted)| hub.set_compacted(Some(kind), *compacted));
             Arc::new(hub)
         };
-        (Arc::new(Self { memory: memory.clone(), hub: hub.clone() }), hub)
+        (Arc::new(Self { memory: memory.clone(), hub: hub.clone(), damages: DamageBook::default() }), hub)
     }
 
     async fn before_read(&self) {
@@ -325,26 +347,48 @@ impl Opened {
         }
     }
 
-    pub(crate) async fn object(&self, key: &Key) -> Option<Object> {
+    pub(crate) async fn object(&self, key: &Key) -> Result<Option<Object>, ReadError> {
         self.before_read().await;
-        self.memory.lock().object(key)
+        let (object, damage) = {
+            let state = self.memory.lock();
+            let object = state.object(key);
+            let damage = object.as_ref().and_then(|object| state.damage(key, object.revision));
+            (object, damage)
+        };
+        match damage {
+            Some(damage) => {
+                self.damages.found(&damage);
+                Err(ReadError::Damaged(vec![damage]))
+            }
+            None => Ok(object),
+        }
     }
 
     /// Objects in order; `remaining` is 1 where there are more.
-    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
         self.before_read().await;
         let state = self.memory.lock();
         let (revision, rest) = state.after(range)?;
         let remaining = (rest.len() > limit).into();
-        let items = rest
-            .into_iter()
-            .take(limit)
-            .filter_map(|(place, revision)| {
-                let key = Key { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
-                state.log.get(&revision).map(|row| Object { key, revision, value: row.value.clone() })
-            })
-            .collect();
-        Ok(Page { items, revision, remaining })
+        let (mut items, mut damaged, mut last) = (Vec::new(), Vec::new(), None);
+        for (place, stands) in rest.into_iter().take(limit) {
+            let key = Key { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
+            last = Some(key.position());
+            match (state.damage(&key, stands), state.log.get(&stands)) {
+                (Some(damage), _) => damaged.push(damage),
+                (None, Some(row)) => items.push(Object { key, revision: stands, value: row.value.clone() }),
+                (None, None) => {}
+            }
+        }
+        if revision == state.revision {
+            damaged.iter().for_each(|damage| self.damages.found(damage));
+        }
+        Ok(PageRead { page: Page { items, revision, remaining }, damaged, last })
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<GroupResource> {
+        let kinds: BTreeSet<GroupResource> = self.memory.lock().objects.keys().map(|key| key.kind.clone()).collect();
+        kinds.into_iter().collect()
     }
 
     pub(crate) async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
@@ -367,6 +411,13 @@ impl Opened {
             return Ok(Vec::new());
         }
         let rows = state.log.range(Revision(after.0 + 1)..=through).filter(|(_, row)| row.key.kind == *kind);
+        let rows: Vec<(&Revision, &Row)> = rows.take(limit).collect();
+        let damage = |(at, row): &(&Revision, &Row)| {
+            state.damage(&row.key, **at).or_else(|| state.damage(&row.key, row.previous))
+        };
+        if let Some(damage) = rows.iter().find_map(damage) {
+            return Err(ReadError::Damaged(vec![damage]));
+        }
         let event = |(revision, row): (&Revision, &Row)| Event {
             revision: *revision,
             kind: row.kind,
@@ -374,7 +425,7 @@ impl Opened {
             value: row.value.clone(),
             previous: state.log.get(&row.previous).map(|row| row.value.clone()),
         };
-        Ok(rows.take(limit).map(event).collect())
+        Ok(rows.into_iter().map(event).collect())
     }
 
     pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, Usage> {
@@ -403,12 +454,15 @@ impl Opened {
             }
             let start = state.revision;
             let event = state.apply(&op, previous);
+            let is_cut = state.damaged.contains(&previous);
+            let cuts = is_cut.then(|| (event.key.kind.clone(), event.revision));
+            self.damages.settled(&event.key);
             if fate == Fate::Stored {
                 if start != self.hub.published() {
                     // An earlier change was reported as failed and had become durable after all.
                     self.hub.skip_to(start);
                 }
-                self.hub.publish(vec![event.clone()], event.revision);
+                self.hub.publish(vec![event.clone()], cuts.as_slice(), event.revision);
                 let kind = &event.key.kind;
                 if let Some(compacted) = state.shorten(kind, self.hub.history_limits()) {
                     self.hub.set_compacted(Some(kind), compacted);

@@ -6,8 +6,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ReadError;
 use crate::memory::Opened;
-use crate::sqlite::{self, Database, ReadJob};
-use crate::types::{Event, GroupResource, Key, Object, Page, Position, Range, Revision};
+use crate::sqlite::{self, CheckedChanges, Database, ReadJob};
+use crate::types::{Event, GroupResource, Key, Object, PageRead, Position, Range, Revision};
 
 /// A way to read that keeps the store open.
 #[derive(Clone, Debug)]
@@ -37,12 +37,12 @@ impl Reads {
                 let key = key.clone();
                 read(reads, move |database| sqlite::object(database, &key)).await
             }
-            Self::Memory(opened) => Ok(opened.object(key).await),
+            Self::Memory(opened) => opened.object(key).await,
         }
     }
 
     /// Objects in order; `remaining` is 1 where there are more.
-    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
         match self {
             Self::Sqlite(reads) => {
                 let range = OwnRange::of(range);
@@ -59,6 +59,22 @@ impl Reads {
                 read(reads, move |database| sqlite::count(database, range.lend())).await
             }
             Self::Memory(opened) => opened.count(range).await,
+        }
+    }
+
+    /// Compares the next changes after a revision with their checksums. A store in memory has none.
+    pub(crate) async fn check_changes(&self, after: Revision) -> Result<CheckedChanges, ReadError> {
+        match self {
+            Self::Sqlite(reads) => read(reads, move |database| sqlite::check_changes(database, after)).await,
+            Self::Memory(_) => Ok(CheckedChanges { through: after, is_over: true, ..CheckedChanges::default() }),
+        }
+    }
+
+    /// The kinds that objects are of, as far as the store has ever seen one.
+    pub(crate) async fn kinds(&self) -> Result<Vec<GroupResource>, ReadError> {
+        match self {
+            Self::Sqlite(reads) => read(reads, sqlite::kinds).await,
+            Self::Memory(opened) => Ok(opened.kinds()),
         }
     }
 

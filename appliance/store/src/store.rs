@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
+use crate::damage::{Damage, DamageBook, DamageReport};
 use crate::durability::Durability;
 use crate::error::{CommitError, OpenError, ReadError, ResealError, SnapshotError, WatchError};
 use crate::flushes::Flushes;
@@ -18,8 +19,8 @@ use crate::reads::Reads;
 use crate::recorded::RecordedTime;
 use crate::room::{Spending, StorageStanding, StoreRoom};
 use crate::seal::{KeyId, Keyring};
-use crate::sqlite::{self, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
-use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Range, Revision};
+use crate::sqlite::{self, CheckedChanges, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
+use crate::types::{GroupResource, Guard, Key, Object, Op, Page, PageRead, Range, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
 
@@ -172,8 +173,59 @@ impl Store {
 
     /// The same for who does not need to know how many there are: `remaining` is 1 where there are
     /// more. Counting takes longer than reading a page.
+    ///
+    /// A page with a damaged object is an error that names it, for it would seem to be absent.
     pub async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+        let PageRead { page, damaged, .. } = self.page_with_damaged(range, limit).await?;
+        if damaged.is_empty() { Ok(page) } else { Err(ReadError::Damaged(damaged)) }
+    }
+
+    /// The same for who knows what to do about a damaged object.
+    pub async fn page_with_damaged(&self, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
         self.reads()?.page(range, limit.clamp(1, PAGE_OBJECTS_MAX)).await
+    }
+
+    /// What is known to be damaged. What is read is compared each time, and noted here.
+    pub fn damage(&self) -> DamageReport {
+        self.damages().report()
+    }
+
+    /// The damaged objects of a kind, in one namespace or in all, that are known.
+    pub fn damaged(&self, kind: &GroupResource, namespace: Option<&str>) -> Vec<Damage> {
+        let mut damaged = self.damages().report().objects;
+        damaged.retain(|damage| {
+            damage.key.kind == *kind && namespace.is_none_or(|namespace| damage.key.namespace == namespace)
+        });
+        damaged
+    }
+
+    /// Moves with each change of what is known to be damaged.
+    pub fn damage_changes(&self) -> watch::Receiver<u64> {
+        self.damages().changes()
+    }
+
+    /// The kinds that objects are of, or were once.
+    pub async fn kinds(&self) -> Result<Vec<GroupResource>, ReadError> {
+        self.reads()?.kinds().await
+    }
+
+    /// Compares a handful of changes after a revision with their checksums, old states included; who
+    /// goes on from where it ended has compared all of them in the end.
+    pub async fn check_changes(&self, after: Revision) -> Result<CheckedChanges, ReadError> {
+        self.reads()?.check_changes(after).await
+    }
+
+    /// One small step of what a database of an older program lacks; false where nothing is left to do.
+    pub async fn settle(&self) -> Result<bool, CommitError> {
+        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Ok(false) };
+        command(sqlite, |answer| Command::Settle { answer }).await.unwrap_or(Err(CommitError::Closed))
+    }
+
+    fn damages(&self) -> &DamageBook {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => &sqlite.damages,
+            Backend::Memory(opened) => &opened.damages,
+        }
     }
 
     /// How many objects there are.

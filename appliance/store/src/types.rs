@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::damage::Damage;
 use crate::error::CommitError;
 
 /// The number of one change. Zero is "before everything".
@@ -206,4 +207,15 @@ pub struct Page {
     pub revision: Revision,
     /// How many objects come after the last one of this page.
     pub remaining: u64,
+}
+
+/// A page with what of it is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRead {
+    /// The objects that are as they were written.
+    pub page: Page,
+    /// Those that are there and are not; in the same order.
+    pub damaged: Vec<Damage>,
+    /// The place after which the next page begins.
+    pub last: Option<Position>,
 }

@@ -129,17 +129,19 @@ fn a_value_in_anothers_place_names_its_object_and_opens_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
-    Connection::open(&path).unwrap().execute("UPDATE log SET name = 'c' WHERE name = 'a'", []).unwrap();
-    Connection::open(&path).unwrap().execute("UPDATE object SET name = 'c' WHERE name = 'a'", []).unwrap();
+    let sql = "UPDATE log SET value = (SELECT value FROM log WHERE revision = 3) WHERE revision = 2";
+    Connection::open(&path).unwrap().execute(sql, []).unwrap();
     let store = open(&path, &ring(&[[1; 32]])).unwrap();
-    let error = block_on(store.get(&key("c"))).unwrap_err();
-    assert!(matches!(&error, ReadError::Sealed { key: found } if *found == key("c")), "{error}");
-    assert_eq!(error.to_string(), "the stored value of secrets/default/c does not open");
+    let error = block_on(store.get(&key("a"))).unwrap_err();
+    assert!(matches!(&error, ReadError::Damaged(found) if found[0].key == key("a")), "{error}");
+    let words =
+        "the stored value of secrets/default/a (revision 2) is damaged: its bytes are not those that were written";
+    assert_eq!(error.to_string(), words);
     // It can be replaced, and nobody else is kept from writing.
     block_on(async {
-        let replaced = Op::Update { key: key("c"), expected: Revision(2), value: value("c") };
+        let replaced = Op::Update { key: key("a"), expected: Revision(2), value: value("c") };
         store.commit(replaced, vec![]).await.unwrap();
-        assert_eq!(store.get(&key("c")).await.unwrap().unwrap().value, value("c"));
+        assert_eq!(store.get(&key("a")).await.unwrap().unwrap().value, value("c"));
         let resealed = resealed(&store).await;
         assert_eq!(resealed, Resealed::default(), "all of it is of this key already");
     });

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::{CACHE_KIB, COMPACTED_KIND, SCHEMA, integer, lineage, meta, migrate, schema};
+use super::{CACHE_KIB, COMPACTED_KIND, SCHEMA, heads, integer, lineage, meta, migrate, schema, tally};
 use crate::error::{RestoreError, SnapshotError};
 use crate::lineage::{Lineage, first_revision};
 use crate::types::{GroupResource, Revision};
@@ -111,6 +111,12 @@ fn judge(connection: &Connection) -> Result<(), RestoreError> {
         return Err(RestoreError::Damaged { what: text });
     }
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(database);
+    // Earlier schemas say nothing a second time.
+    if schema(connection).map_err(database)? >= 6
+        && let Some(what) = heads::fault(connection).map_err(database)?
+    {
+        return Err(RestoreError::Damaged { what });
+    }
     let lost = count("SELECT count(*) FROM object o LEFT JOIN log l USING (revision) WHERE l.revision IS NULL")?;
     if lost > 0 {
         return Err(RestoreError::Damaged { what: format!("{lost} objects have no content") });
@@ -141,7 +147,12 @@ fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Resto
     let transaction = connection.transaction()?;
     let from = meta(&transaction, "revision")?;
     let began = first_revision(from, how.now_ms.saturating_sub(how.made_ms), how.replaced);
-    let forgotten = if how.forgets_sealed { forget_sealed(&transaction)? } else { BTreeMap::new() };
+    let forgotten = if how.forgets_sealed {
+        tally::recount(&transaction)?;
+        forget_sealed(&transaction)?
+    } else {
+        BTreeMap::new()
+    };
     transaction.execute("DELETE FROM log WHERE revision NOT IN (SELECT revision FROM object)", [])?;
     transaction.execute("UPDATE meta SET value = ?1 WHERE key IN ('revision', 'compacted')", [integer(began)])?;
     transaction.execute("DELETE FROM meta WHERE key LIKE ?1 || '%'", [COMPACTED_KIND])?;

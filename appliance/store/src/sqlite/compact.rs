@@ -3,7 +3,9 @@
 
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params};
 
+use super::tally::if_whole;
 use super::{compacted, compacted_name, integer, meta, revision, write::code};
+use crate::damage::DamageBook;
 use crate::meter::{HistorySize, Meter, Usage};
 use crate::types::{EventKind, GroupResource, Revision};
 
@@ -56,8 +58,14 @@ pub(super) fn limit_step(
 }
 
 /// Counts all that there is. It is summed up here, and not by the database, which may need room on the disk for that.
-pub(super) fn measure(connection: &Connection) -> rusqlite::Result<Meter> {
-    let mut meter = Meter::at(meta(connection, "revision")?);
+/// Where the file's structure is damaged, which is noted, nothing is counted of what was there before.
+pub(super) fn measure(connection: &Connection, damages: &DamageBook) -> rusqlite::Result<Meter> {
+    let current = meta(connection, "revision")?;
+    Ok(if_whole(count(connection, current), damages)?.unwrap_or_else(|| Meter::at(current)))
+}
+
+fn count(connection: &Connection, current: Revision) -> rusqlite::Result<Meter> {
+    let mut meter = Meter::at(current);
     let mut rows = connection.prepare(
         "SELECT l.grp, l.resource, l.namespace, o.revision IS NOT NULL, length(l.value)
          FROM log l LEFT JOIN object o ON o.grp = l.grp AND o.resource = l.resource

@@ -7,15 +7,19 @@
 //! ```sql
 //! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
 //! object(grp, resource, namespace, name PRIMARY KEY) -> revision
+//! sum(revision) -> kind, head, sum    -- the checksums of each row of log, in a page of their own
+//! kind(id) -> grp, resource, objects, sum     -- what `object` has of each kind
 //! meta(key) -> value      -- schema, revision (the counter), compacted, the same for kinds with a
 //!                         -- shorter history, store (who this is), newest_ms and age_ms (what was
 //!                         -- recorded of time; absent until it was); seal, sealing (key ids),
-//!                         -- resealed, scrub, one row for each kind that is sealed
+//!                         -- resealed, scrub, one row for each kind that is sealed; unsummed
+//! meta_copy(key) -> value -- the same, inverted
 //! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
 //! ```
 //!
 //! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that, and [`scrub`] about
-//! what was in the file before.
+//! what was in the file before. Changes up to `unsummed` may have no checksum yet; [`stored`], [`heads`], [`tally`] and
+//! [`histories`] say what is compared, and when.
 //!
 //! A database made by an earlier program is brought to the newest schema when it is opened, in one
 //! transaction; one made by a newer program is refused and left as it is.
@@ -25,13 +29,19 @@
 
 mod backup;
 mod compact;
+mod heads;
+mod histories;
 mod pages;
 mod read;
 mod reseal;
 mod scrub;
+mod settle;
 mod short;
+mod stored;
+mod tally;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod write;
 
 use std::fs::{File, OpenOptions};
@@ -43,6 +53,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::mpsc;
 
+use crate::damage::DamageBook;
 use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::high_water::HighWater;
@@ -58,12 +69,15 @@ pub(crate) use backup::{size_bytes, snapshot};
 pub(crate) use read::{count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use scrub::ScrubStep;
+pub use settle::CheckedChanges;
+pub(crate) use settle::check_changes;
 pub use short::{disk_is_full, disk_is_full_at_start};
+pub(crate) use tally::kinds;
 pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
 /// was in a release is never changed: the next one is added, with a fixture in `tests`.
-const STEPS: [&str; 5] = [SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_4, SCHEMA_5];
+const STEPS: [&str; 6] = [SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_4, SCHEMA_5, heads::SCHEMA_6];
 /// The newest schema that this program reads and writes.
 const SCHEMA: i64 = STEPS.len() as i64;
 /// How the rows of `meta` begin that say how much of one kind's history is gone: GROUP/RESOURCE follows.
@@ -126,10 +140,11 @@ const SCHEMA_5: &str = "";
 
 pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
 
-/// One thread's connection, and what opens the values behind it.
+/// One thread's connection, what opens the values behind it, and what is known to be damaged.
 pub(crate) struct Database {
     pub(crate) connection: Connection,
     pub(crate) keyring: Option<Arc<Keyring>>,
+    pub(crate) damages: Arc<DamageBook>,
     /// Without, a change is written until the disk refuses it.
     pub(crate) room: Option<Arc<StoreRoom>>,
 }
@@ -143,6 +158,7 @@ pub(crate) struct Sqlite {
     pub(crate) lineage: Lineage,
     /// As of the opening.
     pub(crate) recorded: RecordedTime,
+    pub(crate) damages: Arc<DamageBook>,
     pub(crate) room: Option<Arc<StoreRoom>>,
     threads: Vec<JoinHandle<()>>,
     _lock: File,
@@ -157,12 +173,8 @@ impl Sqlite {
     ) -> Result<(Self, Arc<Hub>), OpenError> {
         let lock = lock(path)?;
         let database = |source| OpenError::Database { path: path.to_owned(), source };
-        let mut connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
-        let found = short::at_start(room.as_deref(), || migrate(&mut connection)).map_err(database)?;
-        if found > SCHEMA {
-            return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
-        }
-        let mut writing = Database { connection, keyring: keyring.clone(), room: room.clone() };
+        let mut writing = prepared(path, durability, keyring.clone(), room.clone())?;
+        let damages = writing.damages.clone();
         reseal::at_start(path, &mut writing)?;
         let connection = &writing.connection;
         let current = meta(connection, "revision").map_err(database)?;
@@ -173,8 +185,12 @@ impl Sqlite {
         for (kind, compacted) in compacted_kinds(connection).map_err(database)? {
             hub.set_compacted(Some(&kind), compacted);
         }
+        for (kind, floor) in damages.floors() {
+            hub.set_compacted(Some(&kind), floor);
+        }
 
-        let meter = short::at_start(room.as_deref(), || compact::measure(connection)).map_err(database)?;
+        let measured = short::at_start(room.as_deref(), || compact::measure(connection, &damages));
+        let meter = measured.map_err(database)?;
         let grown = meter.kinds().cloned().collect();
         let water = HighWater::of(path, connection, PATIENCE).map_err(database)?;
 
@@ -189,12 +205,12 @@ impl Sqlite {
         for _ in 0..READERS {
             let connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
             connection.pragma_update(None, "query_only", true).map_err(database)?;
-            let database = Database { connection, keyring: keyring.clone(), room: None };
-            let queue = queue.clone();
+            let (keyring, damages) = (keyring.clone(), damages.clone());
+            let (queue, database) = (queue.clone(), Database { connection, keyring, damages, room: None });
             threads.push(spawn("store-reader", move || run_reader(database, &queue))?);
         }
         let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
-        Ok((Self { commands, reads, path, lineage, recorded, room, threads, _lock: lock }, hub))
+        Ok((Self { commands, reads, path, lineage, recorded, damages, room, threads, _lock: lock }, hub))
     }
 
     pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
@@ -218,6 +234,27 @@ impl Drop for Sqlite {
             }
         }
     }
+}
+
+/// The writer's connection: at the newest schema, and compared with what the database says of itself.
+fn prepared(
+    path: &Path,
+    durability: Durability,
+    keyring: Option<Arc<Keyring>>,
+    room: Option<Arc<StoreRoom>>,
+) -> Result<Database, OpenError> {
+    let database = |source| OpenError::Database { path: path.to_owned(), source };
+    let mut connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
+    let found = short::at_start(room.as_deref(), || migrate(&mut connection)).map_err(database)?;
+    if found > SCHEMA {
+        return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
+    }
+    if let Some(what) = heads::fault(&connection).map_err(database)? {
+        return Err(OpenError::Damaged { path: path.to_owned(), what });
+    }
+    let damages = Arc::new(DamageBook::default());
+    short::at_start(room.as_deref(), || tally::at_start(&mut connection, &damages)).map_err(database)?;
+    Ok(Database { connection, keyring, damages, room })
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {
@@ -329,8 +366,20 @@ fn compacted_kinds(connection: &Connection) -> rusqlite::Result<Vec<(GroupResour
 fn in_words(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => format!("{error}; free space on the disk of the data folder"),
+        Some(_) | None if is_structural(error) => {
+            format!("{error}; the file is damaged: stop the appliance and restore a backup")
+        }
         Some(_) | None => error.to_string(),
     }
+}
+
+/// Whether the file is not as SQLite wrote it, or the disk does not give it.
+fn is_structural(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SystemIoFailure};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | SystemIoFailure))
+        // A column of a type, or a text of bytes, that was never written.
+        || matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {

@@ -14,10 +14,12 @@ mod tests;
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-use super::read::Stored;
-use super::{Database, meta, scrub, short};
+use super::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
+use super::tally::if_whole;
+use super::{Database, in_words, is_structural, meta, scrub, short};
+use crate::damage::DamageBook;
 use crate::error::{OpenError, ResealError};
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Key, Revision};
@@ -59,13 +61,18 @@ pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenE
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let keyring = database.keyring.as_deref();
     let given = keyring.map_or_else(Vec::new, Keyring::ids);
-    if has_sealed(&database.connection).map_err(failed)? {
+    // What cannot be looked through may hold sealed values.
+    if if_whole(has_sealed(&database.connection), &database.damages).map_err(failed)?.unwrap_or(true) {
         for name in [SEAL, SEALING] {
             let needed = key_id(&database.connection, name).map_err(failed)?;
             if let Some(needed) = needed.filter(|needed| !given.contains(needed)) {
                 return Err(OpenError::Key { path: path.to_owned(), needed, given });
             }
         }
+    }
+    // Nothing is written to a file whose structure is damaged that need not be.
+    if database.damages.has_structure() {
+        return Ok(());
     }
     short::at_start(database.room.as_deref(), || keep_marks(&database.connection, keyring)).map_err(failed)
 }
@@ -86,6 +93,7 @@ pub(super) fn step(database: &mut Database) -> Result<ResealStep, ResealError> {
     if is_sealed(&database.connection, &keyring, id).map_err(unwritable)? {
         return Ok(ResealStep { resealed: Resealed::default(), is_over: true });
     }
+    check_structure(&database.damages).map_err(ResealError::Damaged)?;
     // What was there is overwritten with zeros, not only let go.
     database.connection.pragma_update(None, "secure_delete", true).map_err(unwritable)?;
     let transaction =
@@ -96,7 +104,16 @@ pub(super) fn step(database: &mut Database) -> Result<ResealStep, ResealError> {
 }
 
 fn unwritable(error: rusqlite::Error) -> ResealError {
-    ResealError::Database(super::in_words(&error))
+    let words = in_words(&error);
+    if is_structural(&error) { ResealError::Damaged(words) } else { ResealError::Database(words) }
+}
+
+/// Nothing is moved about in a file whose structure is damaged: what seems free may be in use.
+pub(super) fn check_structure(damages: &DamageBook) -> Result<(), String> {
+    if damages.has_structure() {
+        return Err("the database's file is damaged: stop the appliance and restore a backup".into());
+    }
+    Ok(())
 }
 
 /// Every value that has to be is sealed by this key.
@@ -132,7 +149,7 @@ fn keep_marks(connection: &Connection, keyring: Option<&Keyring>) -> rusqlite::R
 }
 
 /// Seals the rows after the last one that the steps before came to, or notes that there are no more.
-fn seal_next(transaction: &Connection, keyring: &Keyring, id: KeyId) -> Result<Resealed, ResealError> {
+fn seal_next(transaction: &Transaction<'_>, keyring: &Keyring, id: KeyId) -> Result<Resealed, ResealError> {
     let after = begun(transaction, keyring, id).map_err(unwritable)?;
     let rows = next_rows(transaction, keyring, after).map_err(unwritable)?;
     let Some(last) = rows.last().map(|row| row.revision) else {
@@ -191,28 +208,34 @@ fn next_rows(transaction: &Connection, keyring: &Keyring, after: i64) -> rusqlit
 }
 
 fn seal_row(
-    transaction: &Connection,
+    transaction: &Transaction<'_>,
     keyring: &Keyring,
     id: KeyId,
     LogRow { revision, key, .. }: LogRow,
     resealed: &mut Resealed,
 ) -> Result<(), ResealError> {
+    let sql = concat!("SELECT ", stored_columns!("l"), " FROM log l WHERE l.revision = ?1");
     let stored = transaction
-        .prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")
-        .and_then(|mut one| one.query_row([revision], |row| Stored::of(row, 0)))
+        .prepare_cached(sql)
+        .and_then(|mut one| one.query_row([revision], |row| Ok(RowFound::of(row, 0))))
         .map_err(unwritable)?;
     if stored.sealed_by() == Some(id) {
         return Ok(());
     }
-    let Ok(value) = stored.open(Some(keyring), &key) else {
-        tracing::error!(%key, revision, "the stored value does not open with any key; it is left as it is");
-        resealed.damaged.push(key);
-        return Ok(());
+    let (value, head) = match stored.open(Some(keyring), &key, revision) {
+        Ok(opened) => opened,
+        Err(cause) => {
+            tracing::error!(%key, revision, "a stored value is not sealed, and left as it is: {cause}");
+            resealed.damaged.push(key);
+            return Ok(());
+        }
     };
     let sealed = keyring.seal(&key, &value).map_err(|error| ResealError::Database(error.to_string()))?;
     transaction
         .prepare_cached("UPDATE log SET value = ?1, sealed = 1 WHERE revision = ?2")
         .and_then(|mut one| one.execute(params![sealed, revision]))
+        .and_then(|_| kind_id(transaction, &key.kind))
+        .and_then(|kind| put_sum(transaction, kind, &key, RowHead { sealed: true, ..head }, &sealed))
         .map_err(unwritable)?;
     resealed.values += 1;
     Ok(())

@@ -91,6 +91,10 @@ pub(super) fn make_room(writer: &mut StoreWriter, hub: &Hub, is_pressing: bool) 
     let through = hub.published();
     let compacted = super::compacted(&writer.database.connection, None);
     let kept = compacted.map_or(0, |from| through.0.saturating_sub(from.0));
+    // Nothing is taken out of a file whose structure is damaged: what is freed may be in use.
+    if writer.database.damages.has_structure() {
+        return;
+    }
     if is_pressing || kept >= FORGOTTEN_MIN {
         forget(writer, hub, through);
     }
@@ -149,5 +153,5 @@ pub(super) fn probe(writer: &mut StoreWriter, hub: &Hub) -> Result<(), CommitErr
         }
     };
     note(&writer.database, written.as_ref().err().map(super::in_words));
-    written.map(drop).map_err(|error| refusal(&error))
+    written.map(drop).map_err(|error| refusal(&writer.database.damages, &error))
 }

@@ -70,9 +70,41 @@ fn database_of(schema: i64) -> String {
         }
         // A kind may have all its values sealed; this database was never opened with a key.
         5 => database_of(4).replace("('schema', 4)", "('schema', 5)"),
+        6 => {
+            // Checksums. This one was made by the program before and brought here: nothing is summed yet.
+            let fifth = database_of(5).replace("('schema', 5)", "('schema', 6), ('unsummed', 6)");
+            format!("{fifth}{OF_SCHEMA_6}")
+        }
         other => panic!("schema {other} needs a fixture here"),
     }
 }
+
+/// Tables and triggers of it, as they were first written.
+const OF_SCHEMA_6: &str = "
+    CREATE TABLE kind(
+        id INTEGER PRIMARY KEY,
+        grp TEXT NOT NULL, resource TEXT NOT NULL,
+        objects INTEGER NOT NULL,
+        sum INTEGER NOT NULL,
+        at_namespace TEXT, at_name TEXT);
+    INSERT INTO kind VALUES (1, 'example.org', 'hosts', 0, 0, '', '');
+    CREATE TABLE sum(
+        revision INTEGER PRIMARY KEY,
+        kind INTEGER NOT NULL, head INTEGER NOT NULL, sum INTEGER NOT NULL);
+    CREATE TRIGGER log_gone AFTER DELETE ON log BEGIN
+        DELETE FROM sum WHERE revision = OLD.revision;
+    END;
+    CREATE TABLE meta_copy(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO meta_copy SELECT key, ~value FROM meta;
+    CREATE TRIGGER meta_made AFTER INSERT ON meta BEGIN
+        INSERT INTO meta_copy VALUES (NEW.key, ~NEW.value) ON CONFLICT DO UPDATE SET value = excluded.value;
+    END;
+    CREATE TRIGGER meta_set AFTER UPDATE ON meta BEGIN
+        UPDATE meta_copy SET value = ~NEW.value WHERE key = NEW.key;
+    END;
+    CREATE TRIGGER meta_gone AFTER DELETE ON meta BEGIN
+        DELETE FROM meta_copy WHERE key = OLD.key;
+    END;";
 
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(test);
@@ -134,6 +166,58 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
                 assert_eq!(store.commit(made, vec![]).await.unwrap(), Revision(revision), "schema {schema}");
             });
         }
+    }
+}
+
+/// In steps, between which it is read and written; afterwards damage is noticed.
+#[test]
+fn what_an_older_program_left_is_summed_and_counted_in_steps() {
+    for schema in 1..SCHEMA {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let database = Connection::open(&path).unwrap();
+        database.execute_batch(&database_of(schema)).unwrap();
+        database.execute_batch("BEGIN").unwrap();
+        for number in 0..2500 {
+            let at = 100 + number;
+            let row = format!("('example.org', 'hosts', 'default', 'n{number:04}', {at})");
+            let value = format!("({at}, 'example.org', 'hosts', 'default', 'n{number:04}', 1, 0, CAST('v' AS BLOB))");
+            let columns = "(revision, grp, resource, namespace, name, op, previous, value)";
+            database
+                .execute_batch(&format!("INSERT INTO object VALUES {row}; INSERT INTO log{columns} VALUES {value}"))
+                .unwrap();
+        }
+        database.execute_batch("UPDATE meta SET value = 3000 WHERE key = 'revision'; COMMIT").unwrap();
+        drop(database);
+        let store = Store::open(&path).unwrap();
+        run(async {
+            let mut steps = 0;
+            while store.settle().await.unwrap() {
+                steps += 1;
+                if steps == 2 {
+                    let made = Op::Create { key: key("between"), value: "x".into() };
+                    store.commit(made, vec![]).await.unwrap();
+                }
+                assert_eq!(store.count(Range::all(&hosts())).await.unwrap(), 2502 + u64::from(steps >= 2));
+            }
+            assert!(steps > 2505 / 64 + 2, "{steps} steps are no small ones");
+            assert_eq!(store.list(Range::all(&hosts()), 9).await.unwrap().remaining, 2503 - 9);
+            let checked = store.check_changes(Revision(0)).await.unwrap();
+            assert_eq!((checked.damaged, checked.is_over), (0, false));
+        });
+        drop(store);
+        let database = Connection::open(&path).unwrap();
+        let sums = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(sums("SELECT count(*) FROM log LEFT JOIN sum s USING (revision) WHERE s.sum IS NULL"), 0);
+        assert_eq!(sums("SELECT objects FROM kind WHERE at_name IS NULL"), 2503);
+        database.execute("UPDATE log SET value = CAST('w' AS BLOB) WHERE name = 'n0003'", []).unwrap();
+        drop(database);
+        let store = Store::open(&path).unwrap();
+        assert!(store.damage().is_empty(), "its list is whole");
+        run(async {
+            assert!(matches!(store.get(&key("n0003")).await, Err(ReadError::Damaged(_))), "schema {schema}");
+            assert!(!store.settle().await.unwrap());
+        });
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Each change is checked before anything of it is written, so a refused one leaves no trace and
 //! the others of its batch go on. A failure of the database itself refuses the whole batch; where the disk is full,
-//! those of it that matter are tried one by one with the reserve ([`short`]).
+//! those of it that matter are tried one by one with the reserve ([`short`]). Where one of them meets a damaged part of
+//! the file, the others do not pay for it.
 //!
 //! It counts what it writes ([`Meter`]), keeps the history of each kind within its limits, and the
 //! write-ahead log below its high-water mark ([`HighWater`]).
@@ -10,11 +11,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::read::Stored;
-use super::{Database, compact, in_words, integer, meta, pages, reseal, revision, scrub, short};
+use super::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
+use super::{
+    Database, compact, in_words, integer, is_structural, meta, pages, reseal, revision, scrub, settle, short, tally,
+};
+use crate::damage::DamageBook;
 use crate::error::{CommitError, ResealError};
 use crate::high_water::HighWater;
 use crate::hub::Hub;
@@ -71,6 +76,10 @@ pub(crate) enum Command {
         free_bytes: u64,
         answer: oneshot::Sender<Result<scrub::ScrubStep, ResealError>>,
     },
+    /// Brings one step of what an older program left up to date; false where nothing is left.
+    Settle {
+        answer: oneshot::Sender<Result<bool, CommitError>>,
+    },
     /// Finds out whether anything can be written.
     Probe {
         answer: oneshot::Sender<Result<(), CommitError>>,
@@ -104,6 +113,7 @@ pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<Command>, h
                 | Command::RecordTime { .. }
                 | Command::Reseal { .. }
                 | Command::Scrub { .. }
+                | Command::Settle { .. }
                 | Command::Probe { .. } => aside = Some(command),
             }
             if aside.is_none() && batch.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
@@ -128,22 +138,28 @@ impl StoreWriter {
         match command {
             Command::Commit(commit) => self.write_batch(&mut vec![commit], hub),
             Command::Compact { kind, through, answer } => {
-                let (kind, through) = (kind.as_ref(), through.min(hub.published()));
+                // Nothing is taken out of a file whose structure is damaged: what is freed may be in use.
+                let most = if self.database.damages.has_structure() { Revision(0) } else { hub.published() };
+                let (kind, through) = (kind.as_ref(), through.min(most));
                 let result = compact::step(&mut self.database.connection, &mut self.meter, kind, through);
                 if let Ok(compacted) = &result {
                     hub.set_compacted(kind, *compacted);
-                    pages::give_rest_back(&self.database.connection);
+                    self.give_rest_back();
                 }
-                answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
+                answer_to(answer, result.map_err(|error| refusal(&self.database.damages, &error)));
             }
             Command::Usage { namespace, answer } => answer_to(answer, self.meter.usage(&namespace)),
             Command::RecordTime { time, answer } => {
                 let recorded = record_time(&mut self.database.connection, time);
-                answer_to(answer, recorded.map_err(|error| refusal(&error)));
+                answer_to(answer, recorded.map_err(|error| refusal(&self.database.damages, &error)));
             }
             Command::Reseal { answer } => answer_to(answer, self.reseal()),
             Command::Scrub { free_bytes, answer } => {
-                answer_to(answer, scrub::step(&mut self.database.connection, free_bytes));
+                answer_to(answer, self.scrub(free_bytes));
+            }
+            Command::Settle { answer } => {
+                let step = settle::step(&mut self.database.connection);
+                answer_to(answer, step.map_err(|error| refusal(&self.database.damages, &error)));
             }
             Command::Probe { answer } => answer_to(answer, short::probe(self, hub)),
         }
@@ -159,9 +175,23 @@ impl StoreWriter {
         Ok(step)
     }
 
+    fn scrub(&mut self, free_bytes: u64) -> Result<scrub::ScrubStep, ResealError> {
+        reseal::check_structure(&self.database.damages).map_err(ResealError::Scrub)?;
+        scrub::step(&mut self.database.connection, free_bytes)
+    }
+
+    fn give_rest_back(&self) {
+        if !self.database.damages.has_structure() {
+            pages::give_rest_back(&self.database.connection);
+        }
+    }
+
     /// Has histories that are too long go from their beginning.
     fn shorten(&mut self, hub: &Hub) {
         let limits = hub.history_limits();
+        if self.database.damages.has_structure() {
+            return;
+        }
         for _ in 0..LIMIT_STEPS {
             let Some(kind) = self.grown.first().cloned() else { return };
             let Some(excess) = self.meter.excess(&kind, limits) else {
@@ -171,7 +201,7 @@ impl StoreWriter {
             match compact::limit_step(&mut self.database.connection, &mut self.meter, &kind, &excess) {
                 Ok(Some(compacted)) => {
                     hub.set_compacted(Some(&kind), compacted);
-                    pages::give_rest_back(&self.database.connection);
+                    self.give_rest_back();
                 }
                 Ok(None) => {
                     self.grown.remove(&kind);
@@ -189,6 +219,12 @@ impl StoreWriter {
         match self.try_batch(batch, budget, hub) {
             Ok(()) => {}
             Err(error) if short::disk_is_full(&error) => self.without_room(batch, hub, &error),
+            // One of them met the damage; the others are not to pay for it.
+            Err(error) if batch.len() > 1 && is_structural(&error) => {
+                for commit in std::mem::take(batch) {
+                    self.write_batch(&mut vec![commit], hub);
+                }
+            }
             Err(error) => self.refuse(batch, &error),
         }
     }
@@ -205,14 +241,17 @@ impl StoreWriter {
             Ok(_) => {}
             Err(_) => hub.flushes.failed(),
         }
-        let Applied { start, outcomes, events, current } = applied?;
+        let Applied { start, outcomes, events, cuts, current } = applied?;
         if start != hub.published() {
             // An earlier batch was reported as failed and had become durable after all.
             hub.skip_to(start);
         }
         self.grown.extend(events.iter().map(|event| event.key.kind.clone()));
-        hub.publish(events, current);
+        hub.publish(events, &cuts, current);
         for (commit, outcome) in batch.drain(..).zip(outcomes) {
+            if outcome.is_ok() {
+                self.database.damages.settled(commit.op.key());
+            }
             answer_to(commit.answer, outcome);
         }
         Ok(())
@@ -248,9 +287,12 @@ impl StoreWriter {
     /// The database fails, and even what matters cannot be stored.
     fn refuse(&self, batch: &mut Vec<Commit>, error: &rusqlite::Error) {
         tracing::error!(%error, changes = batch.len(), "cannot write to the database");
-        short::note(&self.database, Some(in_words(error)));
+        // A part of the file that is damaged does not keep the rest from being written.
+        if !is_structural(error) {
+            short::note(&self.database, Some(in_words(error)));
+        }
         for commit in batch.drain(..) {
-            answer_to(commit.answer, Err(refusal(error)));
+            answer_to(commit.answer, Err(refusal(&self.database.damages, error)));
         }
     }
 
@@ -267,10 +309,17 @@ impl StoreWriter {
     }
 }
 
-/// What is said of a failure of the database.
-pub(super) fn refusal(error: &rusqlite::Error) -> CommitError {
+/// What is said of a failure of the database; where the file's structure is damaged that is noted.
+pub(super) fn refusal(damages: &DamageBook, error: &rusqlite::Error) -> CommitError {
     let words = in_words(error);
-    if short::disk_is_full(error) { CommitError::Full(words) } else { CommitError::Database(words) }
+    if short::disk_is_full(error) {
+        return CommitError::Full(words);
+    }
+    if is_structural(error) {
+        damages.structure(&words);
+        return CommitError::Damaged(words);
+    }
+    CommitError::Database(words)
 }
 
 fn answer_to<T>(answer: oneshot::Sender<T>, result: T) {
@@ -292,6 +341,8 @@ struct Applied {
     start: Revision,
     outcomes: Vec<Result<Revision, CommitError>>,
     events: Vec<Event>,
+    /// Kinds with a change of which nobody can say what was before, and the last such change.
+    cuts: Vec<(GroupResource, Revision)>,
     current: Revision,
 }
 
@@ -301,18 +352,23 @@ fn apply(
     (batch, mut budget): (&[Commit], ChangeBudget),
     counted: &mut Vec<Measured>,
 ) -> rusqlite::Result<Applied> {
-    let room = database.room.clone();
-    let keyring = database.keyring.as_deref();
-    let transaction = database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let Database { connection, keyring, damages, room } = database;
+    let keyring = keyring.as_deref();
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = meta(&transaction, "revision")?;
     if meter.revision() != start {
-        *meter = compact::measure(&transaction)?;
+        *meter = compact::measure(&transaction, damages)?;
     }
     let mut current = start;
     let mut outcomes = Vec::with_capacity(batch.len());
     let mut events = Vec::with_capacity(batch.len());
+    let mut cuts = Vec::new();
     for Commit { op, guards, terms, .. } in batch {
-        let previous = match check(&transaction, op, guards)? {
+        let judged = match broken(damages, op, guards) {
+            Some(refused) => Err(refused),
+            None => check(&transaction, op, guards)?,
+        };
+        let previous = match judged {
             Ok(previous) => previous,
             Err(refused) => {
                 outcomes.push(Err(refused));
@@ -328,7 +384,10 @@ fn apply(
             continue;
         }
         current = Revision(current.0 + 1);
-        let (event, change) = write(&transaction, keyring, op, previous, current)?;
+        let Wrote { event, change, is_cut } = write(&transaction, keyring, op, previous, current)?;
+        if is_cut {
+            cuts.push((event.key.kind.clone(), current));
+        }
         meter.apply(&change);
         counted.push(change);
         events.push(event);
@@ -338,7 +397,16 @@ fn apply(
         transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'revision'")?.execute([integer(current)])?;
         transaction.commit()?;
     }
-    Ok(Applied { start, outcomes, events, current })
+    Ok(Applied { start, outcomes, events, cuts, current })
+}
+
+/// The refusal of a change that would be judged by a damaged list: what seems to be absent may be there.
+fn broken(damages: &DamageBook, op: &Op, guards: &[Guard]) -> Option<CommitError> {
+    let mut kinds = guards.iter().map(Guard::key).chain([op.key()]).map(|key| &key.kind);
+    kinds.find_map(|kind| {
+        let why = damages.why_broken(kind)?;
+        Some(CommitError::Damaged(format!("the list of {kind} is damaged: {why}")))
+    })
 }
 
 /// Whether a change adds no more than may be.
@@ -383,13 +451,21 @@ fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Rev
         .optional()
 }
 
+/// What became of a change.
+struct Wrote {
+    event: Event,
+    change: Measured,
+    /// What was before cannot be told in the event.
+    is_cut: bool,
+}
+
 fn write(
     transaction: &Transaction<'_>,
     keyring: Option<&Keyring>,
     op: &Op,
     previous: Revision,
     current: Revision,
-) -> rusqlite::Result<(Event, Measured)> {
+) -> rusqlite::Result<Wrote> {
     let key = op.key();
     let sealed = match keyring.filter(|keyring| keyring.seals(key)) {
         Some(keyring) => {
@@ -400,22 +476,27 @@ fn write(
     };
     let (group, resource) = (&*key.kind.group, &*key.kind.resource);
     let kind = op.event_kind();
+    let value: &[u8] = sealed.as_deref().unwrap_or(op.value());
+    let head =
+        RowHead { revision: integer(current), op: code(kind), previous: integer(previous), sealed: sealed.is_some() };
     transaction
         .prepare_cached(
             "INSERT INTO log(revision, grp, resource, namespace, name, op, previous, value, sealed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
-            integer(current),
+            head.revision,
             group,
             resource,
             key.namespace,
             key.name,
-            code(kind),
-            integer(previous),
-            sealed.as_deref().unwrap_or(op.value()),
-            sealed.is_some(),
+            head.op,
+            head.previous,
+            value,
+            head.sealed,
         ])?;
+    let id = kind_id(transaction, &key.kind)?;
+    put_sum(transaction, id, key, head, value)?;
     if kind == EventKind::Deleted {
         transaction
             .prepare_cached("DELETE FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4")?
@@ -428,18 +509,40 @@ fn write(
             )?
             .execute(params![group, resource, key.namespace, key.name, integer(current)])?;
     }
-    let previous = transaction
-        .prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")?
-        .query_row([integer(previous)], |row| Stored::of(row, 0))
-        .optional()?;
-    let stored_bytes = sealed.as_ref().map_or(op.value().len(), Vec::len);
-    let change = Measured::of(key, kind, stored_bytes, previous.as_ref().map_or(0, Stored::bytes));
-    let previous = previous.and_then(|stored| {
-        // One that is damaged must not keep the others of its batch from being written.
-        let opened = stored.open(keyring, key);
-        opened.inspect_err(|error| tracing::error!(%error, "watches are not shown what was before")).ok()
-    });
-    Ok((Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous }, change))
+    tally::note(transaction, id, key, previous, if kind == EventKind::Deleted { Revision(0) } else { current })?;
+    let (previous, replaced_bytes, is_cut) = before(transaction, keyring, key, previous)?;
+    let change = Measured::of(key, kind, value.len(), replaced_bytes);
+    let event = Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous };
+    Ok(Wrote { event, change, is_cut })
+}
+
+/// What was there before a change, how long it is as it lies there, and whether it is damaged: that is to keep neither
+/// this change nor the others of its batch from being written.
+fn before(
+    transaction: &Transaction<'_>,
+    keyring: Option<&Keyring>,
+    key: &Key,
+    previous: Revision,
+) -> rusqlite::Result<(Option<Bytes>, usize, bool)> {
+    if previous == Revision(0) {
+        return Ok((None, 0, false));
+    }
+    let at = integer(previous);
+    let sql = concat!("SELECT ", stored_columns!("l"), " FROM log l WHERE l.revision = ?1");
+    let found = transaction.prepare_cached(sql)?.query_row([at], |row| Ok(RowFound::of(row, 0))).optional();
+    let row = match found {
+        Ok(found) => found.unwrap_or(RowFound::Nothing),
+        Err(error) if is_structural(&error) => RowFound::Unreadable(in_words(&error)),
+        Err(error) => return Err(error),
+    };
+    let bytes = row.bytes();
+    match row.open(keyring, key, at) {
+        Ok((value, _)) => Ok((Some(value), bytes, false)),
+        Err(cause) => {
+            tracing::error!(%key, "watches are not shown what was before a change, and begin anew: {cause}");
+            Ok((None, bytes, true))
+        }
+    }
 }
 
 /// How `log.op` says what happened; part of the format on disk.
