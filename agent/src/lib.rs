@@ -21,6 +21,7 @@ pub mod clean;
 pub mod console;
 pub mod decide;
 pub mod disk;
+pub mod filesystem;
 pub mod gate;
 pub mod hand_off;
 pub mod handover;

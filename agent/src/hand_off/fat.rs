@@ -1,5 +1,5 @@
 //! A small FAT volume with a few files, as bytes (Microsoft, "FAT: General Overview of On-Disk Format", 1.03; ECMA-107).
-//! Written once, whole, and never read as a filesystem here: what comes back from the disk is compared byte by byte.
+//! Written once, whole, and not read as a filesystem: what comes back from the disk is compared byte by byte.
 //!
 //! ```text
 //! boot sector | FAT | FAT | root folder | clusters: folders and files, one after the other | never written
@@ -25,7 +25,7 @@ const IS_FOLDER: u8 = 0x10;
 const IS_FILE: u8 = 0x20;
 const IS_LONG_NAME: u8 = 0x0f;
 /// Letters of a name that one entry holds, and where.
-const NAME_PLACES: [usize; 13] = [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30];
+pub(crate) const NAME_PLACES: [usize; 13] = [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30];
 const NAME_LETTERS_MAX: usize = 255;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
