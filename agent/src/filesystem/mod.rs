@@ -1,5 +1,5 @@
-//! Files of a filesystem that an image brought, read without the kernel: whoever made the image chose each of its bytes,
-//! and a kernel that mounts it reads them with all its rights.
+//! Files of a filesystem that an image brought, read without the kernel: the maker of the image chose
+//! each of its bytes, and a kernel that mounts it reads them with all its rights.
 //!
 //! ```text
 //! disk ─► PartitionBytes (bounds, work) ─┬─► ext4: superblock ─► inodes ─► blocks ─► folders ─┐

@@ -18,6 +18,8 @@ pub const CONFIG_DRIVE: &str = "config-2";
 pub const NO_CLOUD: &str = "CIDATA";
 /// The kernel argument by which an image says what it was made for.
 const PLATFORM: &str = "ignition.platform.id=";
+/// Platforms whose configuration is handed over here.
+const OWN_PLATFORMS: [&str; 2] = ["metal", "openstack"];
 /// GRUB's variable and the kernel argument that make Ignition run.
 const FIRST_BOOT: [&str; 3] = ["ignition.firstboot", "$ignition_firstboot", "${ignition_firstboot}"];
 /// Most sources of cloud-init that are taken from one file; it has about thirty.
@@ -116,6 +118,12 @@ fn list(what: &str, places: &[String]) -> String {
 }
 
 impl Signs {
+    /// Whether the sign that is believed before all others is there: what is found later does not change the form.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        OWN_PLATFORMS.iter().any(|platform| self.platforms.contains_key(*platform))
+    }
+
     /// Takes what a command line says. `place` says where it stands.
     pub fn read_arguments<'a>(&mut self, place: &str, arguments: impl IntoIterator<Item = &'a str>) {
         for argument in arguments {
@@ -297,6 +305,21 @@ mod tests {
         let mut signs = Signs { has_boot_partition: true, ..Signs::default() };
         signs.read_arguments("loader/entries/a.conf", arguments.iter().copied());
         signs
+    }
+
+    #[test]
+    fn a_platform_of_ours_decides_and_nothing_else_does() {
+        let with = |platform: &str| {
+            let mut signs =
+                Signs { ignition: vec!["a".into()], labels: vec![("config-2".into(), "b".into())], ..Signs::default() };
+            signs.read_arguments("c", [platform]);
+            signs.is_decided()
+        };
+        assert!(with("ignition.platform.id=metal") && with("ignition.platform.id=openstack"));
+        assert!(
+            !with("ignition.platform.id=aws") && !with("$ignition_firstboot"),
+            "a later sign may be believed before it"
+        );
     }
 
     #[test]

@@ -18,18 +18,26 @@ pub fn mount_kernel_filesystem(kind: &str, target: &Path, options: &str) -> io::
 }
 
 /// What a filesystem is to do in place of what its image says. ext's superblock may ask for a panic of the kernel at the
-/// first error, and then nobody reports, and nobody clears the disk.
-fn data_for(filesystem: &str) -> Option<&'static str> {
-    matches!(filesystem, "ext2" | "ext3" | "ext4").then_some("errors=remount-ro")
+/// first error, and then nobody reports, and nobody clears the disk. What is mounted for reading replays no log: that
+/// would write to the disk, and a log is one more thing that an image can be made with.
+fn data_for(filesystem: &str, read_only: bool) -> Option<&'static str> {
+    match filesystem {
+        "ext2" | "ext3" | "ext4" => Some("errors=remount-ro"),
+        "xfs" if read_only => Some("norecovery"),
+        "btrfs" if read_only => Some("rescue=nologreplay"),
+        _ => None,
+    }
 }
 
 /// Mounts a partition: no devices, no set-user-id, no programs.
 pub fn mount_partition(device: &Path, target: &Path, filesystem: &str, read_only: bool) -> io::Result<()> {
-    let mut flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    if read_only {
-        flags |= MsFlags::MS_RDONLY;
-    }
-    Ok(mount(Some(device), target, Some(filesystem), flags, data_for(filesystem))?)
+    let data = data_for(filesystem, read_only);
+    Ok(mount(Some(device), target, Some(filesystem), flags_for(read_only), data)?)
+}
+
+fn flags_for(read_only: bool) -> MsFlags {
+    let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    if read_only { flags | MsFlags::MS_RDONLY } else { flags }
 }
 
 pub fn unmount(target: &Path) -> io::Result<()> {
@@ -43,10 +51,18 @@ mod tests {
     #[test]
     fn an_image_does_not_say_what_an_error_does() {
         for kind in ["ext2", "ext3", "ext4"] {
-            assert_eq!(data_for(kind), Some("errors=remount-ro"));
+            assert_eq!(data_for(kind, false), Some("errors=remount-ro"));
+            assert_eq!(data_for(kind, true), Some("errors=remount-ro"));
         }
         for kind in ["xfs", "btrfs", "vfat"] {
-            assert_eq!(data_for(kind), None, "it knows no panic, or not this option");
+            assert_eq!(data_for(kind, false), None, "it knows no panic, or not this option");
         }
+    }
+
+    #[test]
+    fn what_is_mounted_for_reading_is_written_by_nothing() {
+        assert_eq!((data_for("xfs", true), data_for("btrfs", true)), (Some("norecovery"), Some("rescue=nologreplay")));
+        let never = MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+        assert_eq!((flags_for(false), flags_for(true)), (never, never | MsFlags::MS_RDONLY));
     }
 }

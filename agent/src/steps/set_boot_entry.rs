@@ -1,12 +1,10 @@
 //! Make the firmware find the disk just written, and only this disk, behind the network.
 
-use std::{io, path::Path};
-
 use anyhow::{Context, bail};
 use firesteel_images::write::{Device, Disk as _};
 use firesteel_wire::{Disk, DiskIdentity, Evidence};
 
-use super::{Failure, Job, hand_off::Mounted, table_of};
+use super::{Failure, Job, table_of};
 use crate::{
     boot_entry::{
         device_path::{self, Node},
@@ -15,8 +13,8 @@ use crate::{
         variables::{Variables, entry_name},
     },
     disk::boot_partition::{Found, find_esp},
+    filesystem::{FilesystemError, ImageFilesystem, PartitionBytes},
     inspect::{attribute, location},
-    os::beneath::Folder,
 };
 
 /// Folders and files of an EFI system partition that are looked at.
@@ -34,33 +32,30 @@ pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity, label: &str) -> Result<E
         });
     }
     let (disk, device) = job.open(wanted)?;
-    let esp = find(&device).map_err(Failure::untouched)?;
+    let (esp, loader) = find(&device).map_err(Failure::untouched)?;
     let block_bytes = u64::from(device.block_bytes());
-    job.host.reread_partitions(&device).map_err(Failure::untouched)?;
     drop(device);
-    let partition = job.host.partition_device(disk.device.as_ref(), &esp.place).map_err(Failure::untouched)?;
-    let loader = loader(job, &partition).map_err(Failure::untouched)?;
     let (nodes, remark) = path(job, &disk, &esp, block_bytes, loader);
     set(&Variables::new(&job.host.sysfs()), label, &nodes, remark).map_err(Failure::untouched)
 }
 
-fn find(device: &Device) -> anyhow::Result<Found> {
+/// The EFI system partition, and the loader on it that the entry starts, as a firmware path: the default one, else the
+/// first there is. It is read without the kernel, which need not mount what an image brought to list some names.
+fn find(device: &Device) -> anyhow::Result<(Found, String)> {
     let (reader, table) = table_of(device)?;
-    Ok(find_esp(&*reader, &table)?)
+    let esp = find_esp(&*reader, &table)?;
+    let found = PartitionBytes::new(&*reader, table.block_bytes, esp.place.offset_bytes, esp.place.size_bytes)
+        .and_then(|bytes| ImageFilesystem::open(esp.filesystem.kind, bytes))
+        .and_then(|filesystem| first_loader(&filesystem))
+        .context("looking into the EFI system partition")?;
+    let loader =
+        found.context("the EFI system partition holds no boot loader (EFI/*/*.efi), so the image cannot be started")?;
+    Ok((esp, loader))
 }
 
-/// The loader that the entry starts, as a firmware path: the default one, else the first there is.
-fn loader(job: &Job<'_>, partition: &Path) -> anyhow::Result<String> {
-    let mounted = Mounted::new(job.host, partition, "vfat", true)?;
-    let found = Folder::open(&mounted.at).and_then(|esp| first_loader(&esp));
-    mounted.end()?;
-    let found = found.context("looking into the EFI system partition")?;
-    found.context("the EFI system partition holds no boot loader (EFI/*/*.efi), so the image cannot be started")
-}
-
-fn first_loader(esp: &Folder) -> io::Result<Option<String>> {
+fn first_loader(esp: &ImageFilesystem<'_>) -> Result<Option<String>, FilesystemError> {
     let is_efi = |name: &String| name.eq_ignore_ascii_case("EFI");
-    let Some(efi) = esp.names(".", NAMES_MAX)?.into_iter().find(is_efi) else { return Ok(None) };
+    let Some(efi) = esp.names("", NAMES_MAX)?.into_iter().find(is_efi) else { return Ok(None) };
     let mut folders = esp.names(&efi, NAMES_MAX)?;
     // `BOOT` first; sorting by a boolean keeps the rest in order.
     folders.sort_by_key(|name| !name.eq_ignore_ascii_case("BOOT"));
@@ -143,24 +138,30 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::{filesystem::tests::MemoryDisk, hand_off::fat::build};
+
+    const ESP_BYTES: usize = 9 << 20;
+
+    /// The loader that is found on an EFI system partition with these files.
+    fn found(paths: &[&str]) -> Option<String> {
+        let files: Vec<(&str, &[u8])> = paths.iter().map(|path| (*path, &b"MZ"[..])).collect();
+        let mut volume = build("ESP", 1, ESP_BYTES as u64, 512, &files).unwrap().bytes;
+        volume.resize(ESP_BYTES, 0);
+        let disk = MemoryDisk::new(volume);
+        let esp = disk.open("vfat").unwrap();
+        first_loader(&esp).unwrap()
+    }
 
     #[test]
     fn the_default_loader_is_taken_before_others_and_tools_last() {
-        let esp = tempfile::tempdir().unwrap();
-        let put = |path: &str| {
-            let path = esp.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        };
-        let found = || first_loader(&Folder::open(esp.path()).unwrap()).unwrap();
-        assert_eq!(found(), None);
-        put("EFI/debian/fbx64.efi");
-        put("EFI/debian/grubx64.efi");
-        assert_eq!(found().unwrap(), "\\EFI\\debian\\grubx64.efi");
-        put("EFI/debian/shimx64.efi");
-        assert_eq!(found().unwrap(), "\\EFI\\debian\\shimx64.efi");
-        put(&format!("EFI/BOOT/{DEFAULT_LOADER}"));
-        assert_eq!(found().unwrap(), format!("\\EFI\\BOOT\\{DEFAULT_LOADER}"));
+        assert_eq!(found(&[]), None);
+        let mut files = vec!["EFI/debian/fbx64.efi", "EFI/debian/grubx64.efi", "EFI/debian/grub.cfg"];
+        assert_eq!(found(&files).unwrap(), "\\EFI\\debian\\grubx64.efi");
+        files.push("EFI/debian/shimx64.efi");
+        assert_eq!(found(&files).unwrap(), "\\EFI\\debian\\shimx64.efi");
+        let default = format!("EFI/BOOT/{DEFAULT_LOADER}");
+        files.push(&default);
+        assert_eq!(found(&files).unwrap(), format!("\\EFI\\BOOT\\{DEFAULT_LOADER}"));
     }
 
     #[test]

@@ -21,12 +21,19 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 /// Room for a config drive of 64 MiB behind the image.
-const LARGE_BYTES: u64 = 128 * MIB;
+pub(crate) const LARGE_BYTES: u64 = 128 * MIB;
 const ENTRY: &str = "title CoreOS\nversion 1\noptions root=UUID=1 $ignition_firstboot ignition.platform.id=PLATFORM quiet\nlinux /ostree/vmlinuz\n";
 /// A secret of the user, which no receipt may show.
 const SECRET: &str = "s3cr3t-of-the-user";
+/// Mounts of the boot partition by a hand-off that writes there and reads back.
+pub(crate) const WRITTEN_ONCE: [&str; 4] = ["target ext4 rw", "unmounted", "target ext4 ro", "unmounted"];
 
-fn start(disk_bytes: u64, image: Image) -> Running {
+/// What the kernel mounted, and that it was unmounted.
+pub(crate) fn mounts(host: &SimulatedHost) -> Vec<String> {
+    host.mounts.lock().unwrap().clone()
+}
+
+pub(crate) fn start(disk_bytes: u64, image: Image) -> Running {
     let appliance = Appliance::start();
     let handover = handover(&appliance, &appliance.pin_sha256);
     start_on(SimulatedHost::with_target(disk_bytes), image, appliance, &handover, Board::new(None))
@@ -44,7 +51,7 @@ fn arguments(append: &[&str], delete: &[&str]) -> Option<Arguments> {
     Some(Arguments { append: words(append), delete: words(delete) })
 }
 
-fn config_drive() -> Volume {
+pub(crate) fn config_drive() -> Volume {
     let files = vec![
         file("openstack/latest/user_data", &format!("#cloud-config\npassword: {SECRET}\n")),
         file("openstack/latest/meta_data.json", r#"{"uuid":"1"}"#),
@@ -59,7 +66,7 @@ fn no_cloud() -> Volume {
 }
 
 /// Everything that an appliance may have for a host.
-fn auto() -> Forms {
+pub(crate) fn auto() -> Forms {
     let files = vec![file("ignition/config.ign", "{}"), file("ignition.firstboot", "")];
     Forms {
         form: Form::Auto,
@@ -70,29 +77,42 @@ fn auto() -> Forms {
     }
 }
 
-fn kernel_arguments(append: &[&str], delete: &[&str]) -> Forms {
+pub(crate) fn kernel_arguments(append: &[&str], delete: &[&str]) -> Forms {
     Forms { form: Form::KernelArguments, kernel_arguments: arguments(append, delete), ..Forms::default() }
 }
 
-fn plan(run: &Running, forms: Forms) {
+/// Gives the image the files that are in its folders, as far as they will be looked for.
+pub(crate) fn bake(run: &mut Running, forms: &Forms) {
+    if forms.form == Form::Auto || forms.arguments.is_some() || forms.kernel_arguments.is_some() {
+        run.image = run.image.filled_by(&run.host);
+        run.appliance.put_image(run.image.stream.clone());
+    }
+}
+
+fn plan(run: &mut Running, forms: Forms) {
+    bake(run, &forms);
+    send_plan(run, forms);
+}
+
+pub(crate) fn send_plan(run: &Running, forms: Forms) {
     let disk = run.host.identity_of("target");
     let hand_off = Step::HandOff { disk, files: Vec::new(), forms: Some(Box::new(forms)) };
     run.plan(1, vec![run.write_step(), hand_off, Step::Reboot]);
 }
 
 /// What a receipt says of a hand-off.
-struct Told {
+pub(crate) struct Told {
     device: String,
     files: Vec<FileDigest>,
-    form: Form,
-    recognised: String,
-    warnings: String,
-    loader: Vec<LoaderFile>,
+    pub(crate) form: Form,
+    pub(crate) recognised: String,
+    pub(crate) warnings: String,
+    pub(crate) loader: Vec<LoaderFile>,
 }
 
 /// Runs the hand-off to its end. Its receipt, and what is on the disk.
-fn hand_over(run: Running, forms: Forms) -> (Told, Vec<u8>) {
-    plan(&run, forms);
+pub(crate) fn hand_over(mut run: Running, forms: Forms) -> (Told, Vec<u8>) {
+    plan(&mut run, forms);
     let Running { appliance, host, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::Reboot);
     let last = appliance.last_report().unwrap();
@@ -110,8 +130,13 @@ fn hand_over(run: Running, forms: Forms) -> (Told, Vec<u8>) {
 }
 
 /// Runs a hand-off that fails, and leaves nothing to boot.
-fn fail(run: Running, forms: Forms) -> StepReport {
-    plan(&run, forms);
+pub(crate) fn fail(mut run: Running, forms: Forms) -> StepReport {
+    plan(&mut run, forms);
+    end_failed(run)
+}
+
+/// The end of a plan whose hand-off fails.
+pub(crate) fn end_failed(run: Running) -> StepReport {
     let failed = run.wait_for_failure();
     assert_eq!((failed.step.as_str(), failed.disk_changed), ("hand-off", true), "{}", failed.error);
     run.abort();
@@ -124,7 +149,7 @@ fn fail(run: Running, forms: Forms) -> StepReport {
     failed
 }
 
-fn assert_says(failed: &StepReport, parts: &[&str]) {
+pub(crate) fn assert_says(failed: &StepReport, parts: &[&str]) {
     for part in parts {
         assert!(failed.error.contains(part), "no {part:?} in: {}", failed.error);
     }
@@ -166,7 +191,7 @@ fn assert_digests(told: &Told, files: &[HandOffFile]) {
     assert_eq!(told.files, expected);
 }
 
-fn put_entry(run: &Running, platform: &str) {
+pub(crate) fn put_entry(run: &Running, platform: &str) {
     let entries = run.host.filesystem(2).join("loader.1/entries");
     fs::create_dir_all(&entries).unwrap();
     fs::write(entries.join("ostree-1.conf"), ENTRY.replace("PLATFORM", platform)).unwrap();
@@ -175,7 +200,7 @@ fn put_entry(run: &Running, platform: &str) {
     symlink(".", run.host.filesystem(2).join("boot")).unwrap();
 }
 
-fn entry(run: &Running) -> std::path::PathBuf {
+pub(crate) fn entry(run: &Running) -> std::path::PathBuf {
     run.host.filesystem(2).join("loader.1/entries/ostree-1.conf")
 }
 
@@ -251,8 +276,7 @@ fn an_image_for_metal_is_recognised_and_gets_files_and_network_arguments() {
     let first_boot = fs::read_to_string(boot.join("ignition.firstboot")).unwrap();
     assert_eq!(first_boot, "set ignition_network_kcmdline=\"rd.neednet=1 ip=dhcp\"\n");
     assert_eq!(fs::read(boot.join("loader/entries/ostree-1.conf")).unwrap(), before, "nothing else is changed");
-    let mounts = host.mounts.lock().unwrap().clone();
-    assert_eq!(mounts[..2], ["target ext4 ro", "unmounted"], "the look changes nothing: {mounts:?}");
+    assert_eq!(mounts(&host), WRITTEN_ONCE, "the look mounts nothing");
 }
 
 #[test]
@@ -342,8 +366,10 @@ fn where_nothing_changes_a_full_boot_partition_is_no_obstacle() {
     let boot = SmallDisk::over(run.host.filesystem(2), 64);
     put_entry(&run, "metal");
     boot.fill();
+    let host = Arc::clone(&run.host);
     let (told, _) = hand_over(run, kernel_arguments(&["ignition.platform.id=metal"], &["rhgb"]));
     assert!(matches!(told.loader.as_slice(), [file] if !file.changed), "{:?}", told.loader);
+    assert_eq!(mounts(&host), Vec::<String>::new(), "what is not written is not mounted");
     drop(boot);
 }
 

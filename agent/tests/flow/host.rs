@@ -367,6 +367,19 @@ impl Image {
         Self::of(raw)
     }
 
+    /// The same with filesystems that mkfs.ext4 makes in place of bare superblocks, each with the files of the folder that
+    /// is mounted for it.
+    pub(crate) fn filled_by(&self, host: &SimulatedHost) -> Self {
+        let mut raw = self.raw.clone();
+        for (number, label, offset, bytes) in [(1, "root", 1 << 20, 3 << 20), (2, "boot", 4 << 20, 15 << 20)] {
+            if raw[offset + 1024 + 0x38..offset + 1024 + 0x3a] == [0x53, 0xef] {
+                let made = make_ext4(&host.filesystem(number), label, bytes);
+                raw[offset..offset + made.len()].copy_from_slice(&made);
+            }
+        }
+        Self::of(raw)
+    }
+
     pub(crate) fn of(raw: Vec<u8>) -> Self {
         let stream = zstd::encode_all(raw.as_slice(), 1).unwrap();
         Self { raw, stream }
@@ -383,12 +396,32 @@ impl Image {
     }
 }
 
+/// A superblock of XFS with a label, as far as it is looked at before anything is mounted.
+pub(crate) fn put_xfs(raw: &mut [u8], partition: usize, label: &str) {
+    raw[partition..partition + 4].copy_from_slice(b"XFSB");
+    raw[partition + 108..partition + 120].fill(0);
+    raw[partition + 108..partition + 108 + label.len()].copy_from_slice(label.as_bytes());
+    // Noise is no superblock of ext4.
+    raw[partition + 1024 + 0x38..partition + 1024 + 0x3a].fill(0);
+}
+
 /// A superblock with a label (Documentation/filesystems/ext4/super.rst).
 pub(crate) fn put_ext4(raw: &mut [u8], partition: usize, label: &str) {
     let superblock = &mut raw[partition + 1024..partition + 2048];
     superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
     superblock[0x78..0x88].fill(0);
     superblock[0x78..0x78 + label.len()].copy_from_slice(label.as_bytes());
+}
+
+/// A filesystem with what is in a folder.
+fn make_ext4(folder: &Path, label: &str, bytes: usize) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(bytes as u64).unwrap();
+    let mut mkfs = Command::new("mkfs.ext4");
+    let made = mkfs.args(["-q", "-F", "-L", label, "-d"]).arg(folder).arg(file.path()).output();
+    let made = made.expect("these tests need mkfs.ext4 (e2fsprogs), which the lab installs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    fs::read(file.path()).unwrap()
 }
 
 fn noise(bytes: usize) -> Vec<u8> {

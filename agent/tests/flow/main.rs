@@ -9,6 +9,7 @@ mod bad_input;
 mod claimants;
 mod forms;
 mod host;
+mod hostile_images;
 mod renamed;
 mod wiping;
 

@@ -17,9 +17,10 @@ const TAIL_BYTES: usize = 512 << 10;
 /// A disk in memory is read once, or twice in pieces where a read fails.
 const READ_BYTES_MAX: u64 = 4 * DISK_BYTES as u64;
 
-struct Counting {
-    bytes: Vec<u8>,
-    read: AtomicU64,
+/// A disk in memory that counts what is read of it.
+pub(super) struct Counting {
+    pub(super) bytes: Vec<u8>,
+    pub(super) read: AtomicU64,
 }
 
 impl DiskReader for Counting {

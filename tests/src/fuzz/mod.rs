@@ -23,10 +23,12 @@ mod compressed;
 mod dhcp;
 mod disks;
 mod drives;
+mod ext4;
 mod gpt;
 mod hand_off;
 mod http;
 mod ignition;
+mod image_files;
 mod ipmi;
 mod lldp;
 mod network_data;
@@ -44,6 +46,7 @@ mod signature;
 mod smbios;
 mod stubs;
 mod tftp;
+mod vfat;
 mod wire;
 
 /// Names the target to the instrumented program.
@@ -78,6 +81,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "observation", check: observation::check, seeds: observation::seeds },
     Target { name: "gpt", check: gpt::check, seeds: gpt::seeds },
     Target { name: "hand_off", check: hand_off::check, seeds: hand_off::seeds },
+    Target { name: "ext4", check: ext4::check, seeds: ext4::seeds },
+    Target { name: "vfat", check: vfat::check, seeds: vfat::seeds },
     Target { name: "ignition", check: ignition::check, seeds: ignition::seeds },
     Target { name: "stubs", check: stubs::check, seeds: stubs::seeds },
     Target { name: "pools", check: pools::check, seeds: pools::seeds },

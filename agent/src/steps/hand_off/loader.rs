@@ -1,7 +1,7 @@
 //! Kernel arguments through the installed boot loader: entries, scripts and environment blocks are changed where they
 //! lie. Nothing of the image is executed; a file that need not change is not written.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use anyhow::{Context, anyhow, bail};
 use firesteel_wire::hand_off::{Arguments, Form, LoaderFile as Changed, name_of};
@@ -10,7 +10,8 @@ use super::{
     boot::{digest, explain},
     mounted::within,
     site::Site,
-    survey::{Kind, LoaderFile, Survey},
+    survey::{Kind, LoaderFile, Survey, SurveyedVolume},
+    tree::{VolumeTree, in_volume},
 };
 use crate::hand_off::{
     Edited, LoaderError, arguments,
@@ -37,42 +38,68 @@ pub(super) fn hand_over(site: &Site<'_>, survey: &Survey, form: Form, wanted: &A
     let mut files = Vec::new();
     for (index, volume) in survey.volumes.iter().enumerate() {
         let own: Vec<&New> = news.iter().filter(|new| survey.files[new.file].volume == index).collect();
-        let changed: Vec<&&New> = own.iter().filter(|new| is_changed(survey, new)).collect();
         if own.is_empty() {
             continue;
         }
-        let host = site.job.host;
-        if !changed.is_empty() {
-            tracing::info!("changing kernel arguments in {} files on {}", changed.len(), volume.device.display());
-            within(host, &volume.device, volume.kind, false, |folder| {
-                for new in &changed {
-                    let path = &survey.files[new.file].path;
-                    folder
-                        .replace(path, new.text.as_bytes())
-                        .map_err(|error| explain(error, folder, &volume.name, path, new.text.len()))?;
-                }
-                folder.sync().with_context(|| format!("writing out {}", volume.name))
-            })?;
-            site.job.board.activity(site.job.index, "reading back");
-            host.forget_cache(&volume.device)?;
-        }
-        within(host, &volume.device, volume.kind, true, |folder| {
-            for new in &own {
-                let path = &survey.files[new.file].path;
-                let read = folder
-                    .read_inside(path, new.text.len() as u64 + 1)
-                    .with_context(|| format!("reading back {path}"))?;
-                files.push(Changed {
-                    device: volume.device.to_string_lossy().into_owned(),
-                    filesystem: volume.kind.to_owned(),
-                    file: digest(path, &read, new.text.as_bytes())?,
-                    changed: is_changed(survey, new),
-                });
-            }
-            Ok(())
-        })?;
+        let changed: Vec<&New> = own.iter().copied().filter(|new| is_changed(survey, new)).collect();
+        let device = site.job.host.partition_device(&site.disk, &volume.place)?;
+        files.extend(if changed.is_empty() {
+            // Nothing is written there, so the kernel need not mount it.
+            in_volume(site, volume, |tree| read_back(tree, survey, &own, &device))?
+        } else {
+            change(site, survey, volume, &device, &changed)?;
+            within(site.job.host, &device, volume.kind, true, |folder| {
+                read_back(&VolumeTree::Mounted(folder), survey, &own, &device)
+            })?
+        });
     }
     Ok(Handed { files, warnings })
+}
+
+/// Puts the new texts there, down to the medium. What the kernel finds in a file must be what was read before: who made
+/// the image may have made a filesystem that its readers understand differently.
+fn change(
+    site: &Site<'_>,
+    survey: &Survey,
+    volume: &SurveyedVolume,
+    device: &Path,
+    changed: &[&New],
+) -> anyhow::Result<()> {
+    tracing::info!("changing kernel arguments in {} files on {}", changed.len(), device.display());
+    within(site.job.host, device, volume.kind, false, |folder| {
+        for new in changed {
+            let file = &survey.files[new.file];
+            let (path, old) = (&file.path, text_of(survey, file)?);
+            let found = folder.read_inside(path, old.len() as u64 + 1).with_context(|| format!("reading {path}"))?;
+            if found != old.as_bytes() {
+                bail!(
+                    "{} has another content for the kernel than what was read before: its filesystem was not unmounted \
+                     cleanly, is damaged, or is made to mislead. Use another image",
+                    survey.name_of(file)
+                );
+            }
+            folder
+                .replace(path, new.text.as_bytes())
+                .map_err(|error| explain(error, folder, &volume.name, path, new.text.len()))?;
+        }
+        folder.sync().with_context(|| format!("writing out {}", volume.name))
+    })?;
+    site.job.board.activity(site.job.index, "reading back");
+    site.job.host.forget_cache(device)
+}
+
+fn read_back(tree: &VolumeTree<'_>, survey: &Survey, news: &[&New], device: &Path) -> anyhow::Result<Vec<Changed>> {
+    let one = |new: &&New| {
+        let file = &survey.files[new.file];
+        let read = tree.read(&file.path, new.text.len() as u64 + 1).context("reading back")?;
+        Ok(Changed {
+            device: device.to_string_lossy().into_owned(),
+            filesystem: survey.volumes[file.volume].kind.to_owned(),
+            file: digest(&file.path, &read, new.text.as_bytes())?,
+            changed: is_changed(survey, new),
+        })
+    };
+    news.iter().map(one).collect()
 }
 
 fn is_changed(survey: &Survey, new: &New) -> bool {

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Everything happens on that disk and nowhere else; others are only looked at, for a volume that the system could take
-//! for the one made here. Its filesystems come out of an image: they are mounted without
-//! devices, set-user-id and programs, and links in them lead nowhere but into the same filesystem. What fails leaves a
-//! disk that boots nothing.
+//! for the one made here. Its filesystems come out of an image. The survey reads them without the kernel where it can
+//! ([`crate::filesystem`]). The kernel mounts the one that is written to, and those that nothing else reads, without
+//! devices, set-user-id and programs, each for as long as it takes, and only on a disk whose image this plan has read
+//! back. Links in them lead nowhere but into the same filesystem. What fails leaves a disk that boots nothing.
 
 mod boot;
 mod drive;
@@ -19,19 +20,18 @@ mod mounted;
 mod order;
 mod site;
 mod survey;
+mod tree;
 
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use firesteel_images::write::{Device, Unattended, metadata};
 use firesteel_wire::{
-    DiskIdentity, Evidence, HandOffFile,
+    DiskIdentity, Evidence, HandOffFile, Step,
     hand_off::{Form, Forms},
     limits::HAND_OFF_WORDS_MAX,
     receipt::FileDigest,
 };
-
-pub(super) use mounted::Mounted;
 
 use order::Order;
 use site::Site;
@@ -54,6 +54,7 @@ pub(super) fn run(
     forms: Option<&Forms>,
 ) -> Result<Evidence, Failure> {
     let order = Order::read(files, forms).map_err(Failure::untouched)?;
+    check_written(job, wanted).map_err(Failure::untouched)?;
     let (disk, device) = job.open(wanted)?;
     hand_over(job, wanted, disk.device.as_ref(), device, &order, forms.is_some())
         .map_err(|error| Failure { error: format!("{error:#}; {}", clear(job, wanted)), disk_changed: true })
@@ -69,7 +70,7 @@ fn hand_over(
 ) -> anyhow::Result<Evidence> {
     job.board.disk_changes(job.index);
     let site = Site::new(job, wanted, disk, device)?;
-    let survey = if order.looks() { survey::look(&site)? } else { Survey::default() };
+    let survey = survey::look(&site, order);
     let Choice { form, mut recognised, mut warnings } = choose(order, &survey)?;
     recognised.iter().for_each(|sign| tracing::info!("{form}, recognised by {sign}"));
     let done = match (form, &order.config_drive, &order.no_cloud) {
@@ -106,6 +107,19 @@ fn hand_over(
     let Done { device, filesystem, files } = done;
     let (disk, form) = (wanted.clone(), is_typed.then_some(form));
     Ok(Evidence::FilesHandedOff { disk, device, filesystem, files, form, recognised, warnings, loader })
+}
+
+/// Steps before this one have reached their ends: what one of them wrote was read back.
+fn check_written(job: &Job<'_>, wanted: &DiskIdentity) -> anyhow::Result<()> {
+    let before = usize::try_from(job.index).unwrap_or(usize::MAX);
+    let writes = |step: &Step| matches!(step, Step::WriteImage { disk, .. } if disk == wanted);
+    if job.steps.iter().take(before).any(writes) {
+        return Ok(());
+    }
+    bail!(
+        "no step of the plan before this one wrote {wanted}, so that what is on it was not read back: its filesystems are \
+         not mounted. Install the host again"
+    )
 }
 
 fn choose(order: &Order, survey: &Survey) -> anyhow::Result<Choice> {

@@ -6,24 +6,19 @@ use anyhow::Context;
 
 use crate::{host::Host, os::beneath::Folder};
 
-pub(in crate::steps) struct Mounted<'a> {
+struct Mounted<'a> {
     host: &'a dyn Host,
-    pub(in crate::steps) at: PathBuf,
+    at: PathBuf,
     ended: bool,
 }
 
 impl<'a> Mounted<'a> {
-    pub(in crate::steps) fn new(
-        host: &'a dyn Host,
-        partition: &Path,
-        kind: &str,
-        read_only: bool,
-    ) -> anyhow::Result<Self> {
+    fn new(host: &'a dyn Host, partition: &Path, kind: &str, read_only: bool) -> anyhow::Result<Self> {
         let at = host.mount(partition, kind, read_only)?;
         Ok(Self { host, at, ended: false })
     }
 
-    pub(in crate::steps) fn end(mut self) -> anyhow::Result<()> {
+    fn end(mut self) -> anyhow::Result<()> {
         self.ended = true;
         self.host.unmount(&self.at)
     }

@@ -88,10 +88,32 @@ impl Order {
         all
     }
 
-    /// Whether the image must be looked into.
-    pub(super) fn looks(&self) -> bool {
-        self.form == Form::Auto || is_some(&self.arguments_for(self.form))
+    /// What of the image must be looked into.
+    pub(super) fn scope(&self) -> SurveyScope {
+        if self.form == Form::Auto {
+            SurveyScope::Signs
+        } else if is_some(&self.arguments_for(self.form)) {
+            SurveyScope::LoaderFiles
+        } else {
+            SurveyScope::Nothing
+        }
     }
+
+    /// Whether kernel arguments change in the form that is named, or in one that may be recognised.
+    pub(super) fn may_change_arguments(&self) -> bool {
+        is_some(&self.arguments) || is_some(&self.kernel_arguments)
+    }
+}
+
+/// What of an image is looked into. What is not needed is not read: the maker of the image chose each of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SurveyScope {
+    /// The form is named, and no kernel argument changes.
+    Nothing,
+    /// The form is named, and kernel arguments change in the boot loader's files.
+    LoaderFiles,
+    /// The form is to be recognised.
+    Signs,
 }
 
 pub(super) fn is_some(arguments: &Arguments) -> bool {
@@ -209,10 +231,24 @@ mod tests {
             ..Forms::default()
         };
         let order = Order::read(&[], Some(&forms)).unwrap();
-        assert!(order.looks());
+        assert_eq!((order.scope(), order.may_change_arguments()), (SurveyScope::LoaderFiles, true));
         let all = order.arguments_for(Form::KernelArguments).append;
         assert_eq!(all, ["ip=dhcp", "console=ttyS0", "ignition.config.url=u"]);
         assert_eq!(order.arguments_for(Form::ConfigDrive).append, ["ip=dhcp", "console=ttyS0"]);
-        assert!(!Order::read(&[file("a", "")], None).unwrap().looks());
+    }
+
+    #[test]
+    fn where_the_form_is_named_nothing_is_looked_into_for_signs() {
+        let plain = Order::read(&[file("a", "")], None).unwrap();
+        assert_eq!((plain.scope(), plain.may_change_arguments()), (SurveyScope::Nothing, false));
+        let drive = |form| {
+            let volume = Volume { volume_id: 1, files: vec![file("user-data", "")] };
+            let forms = Forms { form, config_drive: Some(volume.clone()), no_cloud: Some(volume), ..Forms::default() };
+            Order::read(&[], Some(&forms)).unwrap()
+        };
+        for form in [Form::ConfigDrive, Form::NoCloud] {
+            assert_eq!(drive(form).scope(), SurveyScope::Nothing);
+        }
+        assert_eq!(drive(Form::Auto).scope(), SurveyScope::Signs);
     }
 }

@@ -1,19 +1,23 @@
-//! A look at an image on its disk: its boot loader's files, and the signs of which form it wants. Each filesystem is
-//! mounted read-only in turn; what cannot be mounted is told.
-
-use std::{io, path::PathBuf};
+//! A look at an image on its disk: its boot loader's files, and the signs of which form it wants. The agent reads ext4
+//! and FAT by itself. Of the others the kernel mounts each read-only in turn, and none where what was read before has
+//! decided already. What cannot be looked into is named.
 
 use firesteel_images::write::gpt::Partition;
 use firesteel_wire::limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX};
 
-use super::{mounted::within, site::Site};
+use super::{
+    order::{Order, SurveyScope},
+    site::Site,
+    tree::{VolumeTree, in_volume},
+};
 use crate::{
     disk::boot_partition::{Found, find_boot},
+    filesystem::is_readable,
     hand_off::{
         arguments, bls, grub, grubenv,
         recognise::{CloudInit, Signs, cloud_sources, told},
     },
-    os::beneath::{Folder, is_absent},
+    host::PartitionPlace,
 };
 
 /// Filesystems that are looked into; the images with most partitions have ten.
@@ -46,8 +50,9 @@ pub(super) struct LoaderFile {
 }
 
 /// A filesystem that was looked into.
-pub(super) struct Volume {
-    pub(super) device: PathBuf,
+#[derive(Clone)]
+pub(super) struct SurveyedVolume {
+    pub(super) place: PartitionPlace,
     pub(super) kind: &'static str,
     /// For people: `partition 2`.
     pub(super) name: String,
@@ -56,7 +61,7 @@ pub(super) struct Volume {
 #[derive(Default)]
 pub(super) struct Survey {
     pub(super) signs: Signs,
-    pub(super) volumes: Vec<Volume>,
+    pub(super) volumes: Vec<SurveyedVolume>,
     pub(super) files: Vec<LoaderFile>,
     /// Folders and files of boot loaders that the medium or the filesystem does not give, and why.
     pub(super) unlisted: Vec<String>,
@@ -70,29 +75,37 @@ impl Survey {
     }
 }
 
-pub(super) fn look(site: &Site<'_>) -> anyhow::Result<Survey> {
+pub(super) fn look(site: &Site<'_>, order: &Order) -> Survey {
+    let (scope, mut survey) = (order.scope(), Survey::default());
+    if scope == SurveyScope::Nothing {
+        return survey;
+    }
     site.job.board.activity(site.job.index, "looking at the image");
-    let mut survey = Survey::default();
     survey.signs.has_boot_partition = find_boot(site.reader(), &site.table).is_ok();
+    let mut foreign = Vec::new();
     for partition in &site.table.partitions {
         let found = site.found.iter().find(|found| found.partition.number == partition.number);
         label(&mut survey.signs, partition, found);
-        let name = name(partition);
         match found {
-            None => survey.signs.unread.push(format!("{name}, {:?}, has no known filesystem", told(&partition.name))),
+            None => {
+                let name = name(partition);
+                survey.signs.unread.push(format!("{name}, {:?}, has no known filesystem", told(&partition.name)));
+            }
             Some(found) if found.filesystem.kind == "iso9660" => {}
-            Some(_) if survey.volumes.len() == VOLUMES_MAX => {
-                survey.signs.unread.push(format!("{name}: {VOLUMES_MAX} others were looked into"));
-            }
-            Some(found) => {
-                if let Err(error) = look_into(site, found, &mut survey) {
-                    let error = told(&format!("{error:#}"));
-                    survey.signs.unread.push(format!("{name} ({}): {error}", found.filesystem.kind));
-                }
-            }
+            Some(found) if is_readable(found.filesystem.kind) => look_into(site, found, scope, &mut survey),
+            Some(found) => foreign.push(found),
         }
     }
-    Ok(survey)
+    if needs_foreign(order, &survey.signs) {
+        foreign.into_iter().for_each(|found| look_into(site, found, scope, &mut survey));
+    }
+    survey
+}
+
+/// Whether the filesystems that only the kernel reads are looked into: where the form is not decided without them, or a
+/// boot loader's file may lie on one whose arguments are to change.
+fn needs_foreign(order: &Order, signs: &Signs) -> bool {
+    order.may_change_arguments() || !signs.is_decided()
 }
 
 pub(super) fn name(partition: &Partition) -> String {
@@ -106,44 +119,57 @@ fn label(signs: &mut Signs, partition: &Partition, found: Option<&Found>) {
     signs.labels.extend(labels.into_iter().filter(|label| !label.is_empty()).map(|label| (label, name(partition))));
 }
 
-fn look_into(site: &Site<'_>, found: &Found, survey: &mut Survey) -> anyhow::Result<()> {
-    let host = site.job.host;
-    let (device, kind) = (host.partition_device(&site.disk, &found.place)?, found.filesystem.kind);
-    let volume = Volume { device: device.clone(), kind, name: name(&found.partition) };
-    within(host, &device, kind, true, |folder| {
-        survey.volumes.push(volume);
-        files(folder, survey);
-        signs(folder, survey);
+fn look_into(site: &Site<'_>, found: &Found, scope: SurveyScope, survey: &mut Survey) {
+    let kind = found.filesystem.kind;
+    let volume = SurveyedVolume { place: found.place.clone(), kind, name: name(&found.partition) };
+    if survey.volumes.len() == VOLUMES_MAX {
+        survey.signs.unread.push(format!("{}: {VOLUMES_MAX} others were looked into", volume.name));
+        return;
+    }
+    let looked = in_volume(site, &volume, |tree| {
+        survey.volumes.push(volume.clone());
+        files(tree, survey);
+        if scope == SurveyScope::Signs {
+            signs(tree, survey);
+        }
         Ok(())
-    })
+    });
+    if let Err(error) = looked {
+        let why = format!("{} ({kind}): {}", volume.name, told(&format!("{error:#}")));
+        if is_readable(kind) {
+            // The boot loader may read what is not read here.
+            tell(&mut survey.unlisted, why.clone());
+        }
+        survey.signs.unread.push(why);
+    }
 }
 
 /// The boot loader's files of one filesystem, each once by whatever name.
-fn files(folder: &Folder, survey: &mut Survey) {
+fn files(tree: &VolumeTree<'_>, survey: &mut Survey) {
     let volume = survey.volumes.len() - 1;
     let mut seen = Vec::new();
     let name = survey.volumes[volume].name.clone();
     let mut add = |kind: Kind, path: String, unlisted: &mut Vec<String>| {
-        let inode = match folder.inode_inside(&path) {
-            Ok(inode) => inode,
-            Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::InvalidData => return,
-            Err(error) => return tell(unlisted, format!("{} on {name}: {error}", told(&path))),
+        let number = match tree.file(&path) {
+            Ok(Some(number)) => number,
+            Ok(None) => return,
+            Err(error) => return tell(unlisted, format!("{} on {name}: {error:#}", told(&path))),
         };
-        if seen.contains(&inode) {
+        if seen.contains(&number) {
             return;
         }
         if let Some(why) = is_full(&survey.files) {
             return tell(unlisted, why);
         }
-        seen.push(inode);
-        let read = folder.read_inside(&path, FILE_BYTES_MAX + 1).ok();
+        seen.push(number);
+        let read = tree.read(&path, FILE_BYTES_MAX + 1).ok();
         let text =
             read.filter(|read| read.len() as u64 <= FILE_BYTES_MAX).and_then(|read| String::from_utf8(read).ok());
         survey.files.push(LoaderFile { volume, kind, path, text });
     };
     let list = |path: &str, unlisted: &mut Vec<String>| {
-        folder.names_inside(path, NAMES_MAX).unwrap_or_else(|error| {
-            tell(unlisted, format!("/{} on {name}: {error}", told(path)));
+        tree.names(path, NAMES_MAX).unwrap_or_else(|error| {
+            tell(unlisted, format!("/{} on {name}: {error:#}", told(path)));
             Vec::new()
         })
     };
@@ -191,7 +217,7 @@ fn tell(reasons: &mut Vec<String>, why: String) {
 }
 
 /// What one filesystem says of the form that its image wants.
-fn signs(folder: &Folder, survey: &mut Survey) {
+fn signs(tree: &VolumeTree<'_>, survey: &mut Survey) {
     let volume = survey.volumes.len() - 1;
     let own = survey.files.iter().filter(|file| file.volume == volume);
     for file in own {
@@ -210,28 +236,36 @@ fn signs(folder: &Folder, survey: &mut Survey) {
         }
     }
     let name = &survey.volumes[volume].name;
-    if folder.inode_inside("ignition.firstboot").is_ok() {
-        survey.signs.ignition.push(name.clone());
+    match tree.file("ignition.firstboot") {
+        Ok(found) => survey.signs.ignition.extend(found.map(|_| name.clone())),
+        Err(error) => tell(&mut survey.signs.unread, format!("ignition.firstboot on {name}: {error:#}")),
     }
     for root in ROOTS {
-        if let Some(cloud_init) = cloud_init(folder, root, name, &mut survey.signs.unread) {
+        if let Some(cloud_init) = cloud_init(tree, root, name, &mut survey.signs.unread) {
             survey.signs.cloud_init.push(cloud_init);
         }
     }
 }
 
 /// cloud-init's configuration below one root: its main file, then those of its folder by name.
-fn cloud_init(folder: &Folder, root: &str, volume: &str, unread: &mut Vec<String>) -> Option<CloudInit> {
+fn cloud_init(tree: &VolumeTree<'_>, root: &str, volume: &str, unread: &mut Vec<String>) -> Option<CloudInit> {
     let main = format!("{root}etc/cloud/cloud.cfg");
-    folder.inode_inside(&main).ok()?;
-    let parts = folder.names_inside(&format!("{main}.d"), NAMES_MAX).unwrap_or_else(|error| {
-        unread.push(format!("{main}.d on {volume}: {error}"));
+    let mut untold = |path: &str, error: anyhow::Error| tell(unread, format!("{path} on {volume}: {error:#}"));
+    match tree.file(&main) {
+        Ok(found) => found?,
+        Err(error) => {
+            untold(&main, error);
+            return None;
+        }
+    };
+    let parts = tree.names(&format!("{main}.d"), NAMES_MAX).unwrap_or_else(|error| {
+        untold(&format!("{main}.d"), error);
         Vec::new()
     });
     let parts = parts.into_iter().filter(|name| name.ends_with(".cfg")).map(|name| format!("{main}.d/{name}"));
     let texts = std::iter::once(main.clone())
         .chain(parts)
-        .filter_map(|path| String::from_utf8(folder.read_inside(&path, FILE_BYTES_MAX).ok()?).ok());
+        .filter_map(|path| String::from_utf8(tree.read(&path, FILE_BYTES_MAX).ok()?).ok());
     // A later file's list replaces an earlier one's.
     let sources = texts.filter_map(|text| cloud_sources(&text)).fold(Vec::new(), |_, later| later);
     Some(CloudInit { place: format!("{main} on {volume}"), sources })
@@ -243,6 +277,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::os::beneath::Folder;
 
     /// The files of a filesystem with these entries, each of as many bytes.
     fn with_entries(count: usize, bytes: usize) -> Survey {
@@ -250,9 +285,10 @@ mod tests {
         let entries = root.path().join("loader/entries");
         fs::create_dir_all(&entries).unwrap();
         (0..count).for_each(|number| fs::write(entries.join(format!("{number}.conf")), "#".repeat(bytes)).unwrap());
-        let volume = Volume { device: root.path().into(), kind: "ext4", name: "partition 2".into() };
+        let place = PartitionPlace { number: 2, offset_bytes: 0, size_bytes: 0 };
+        let volume = SurveyedVolume { place, kind: "xfs", name: "partition 2".into() };
         let mut survey = Survey { volumes: vec![volume], ..Survey::default() };
-        files(&Folder::open(root.path()).unwrap(), &mut survey);
+        files(&VolumeTree::Mounted(&Folder::open(root.path()).unwrap()), &mut survey);
         survey
     }
 
