@@ -13,8 +13,8 @@ use super::{
 const CHUNK_BYTES: u64 = 4096;
 /// Pieces that stay in memory, 4 MiB: the same inodes and folders are looked at for each path.
 const CHUNKS_MAX: usize = 1024;
-/// Bytes that one filesystem's structures and files may take together, each as often as it is looked at. What a survey
-/// keeps of all filesystems has 16 MiB; a hostile filesystem costs less than a second.
+/// Bytes that may be read of one filesystem, and copied out of what was read, together. What a survey keeps of all
+/// filesystems has 16 MiB; what a hostile filesystem takes beyond that is time, and little of it.
 pub const WORK_BYTES_MAX: u64 = 128 << 20;
 /// What a read costs beside its bytes.
 const CALL_BYTES: u64 = 64;
@@ -30,6 +30,17 @@ pub struct PartitionBytes<'a> {
 struct PartitionState {
     chunks: BTreeMap<u64, Vec<u8>>,
     work_bytes: u64,
+}
+
+impl PartitionState {
+    fn charge(&mut self, bytes: u64) -> Result<(), FilesystemError> {
+        self.work_bytes = self.work_bytes.saturating_add(bytes).saturating_add(CALL_BYTES);
+        if self.work_bytes > WORK_BYTES_MAX {
+            let what = "MiB of structures and files to look at";
+            return Err(FilesystemError::TooMany { most: WORK_BYTES_MAX >> 20, what });
+        }
+        Ok(())
+    }
 }
 
 impl std::fmt::Debug for PartitionBytes<'_> {
@@ -64,15 +75,7 @@ impl<'a> PartitionBytes<'a> {
 
     /// Counts work that reads nothing, such as a hole.
     pub(super) fn charge(&self, bytes: u64) -> Result<(), FilesystemError> {
-        let mut state = self.state.borrow_mut();
-        state.work_bytes = state.work_bytes.saturating_add(bytes).saturating_add(CALL_BYTES);
-        if state.work_bytes > WORK_BYTES_MAX {
-            return Err(FilesystemError::TooMany {
-                most: WORK_BYTES_MAX >> 20,
-                what: "MiB of structures and files to look at",
-            });
-        }
-        Ok(())
+        self.state.borrow_mut().charge(bytes)
     }
 
     pub(super) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, FilesystemError> {
@@ -81,12 +84,14 @@ impl<'a> PartitionBytes<'a> {
         if end > self.size_bytes {
             return Err(FilesystemError::Damaged("it leads out of its partition"));
         }
-        self.charge(length)?;
         let mut state = self.state.borrow_mut();
+        state.charge(length)?;
         let (mut found, mut next) = (Vec::with_capacity(bytes), at);
         while next < end {
             let start = next / CHUNK_BYTES * CHUNK_BYTES;
             if !state.chunks.contains_key(&start) {
+                // A disk is slow, and a little of each piece may be asked for.
+                state.charge(CHUNK_BYTES)?;
                 let chunk = self.fetch(start)?;
                 if state.chunks.len() >= CHUNKS_MAX {
                     state.chunks.clear();

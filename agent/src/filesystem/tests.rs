@@ -339,7 +339,7 @@ fn any_byte_may_be_wrong() {
                     assert!(filesystem.read(path, 400_000).unwrap_or_default().len() <= 400_000);
                 }
             }
-            assert!(disk.read.load(Ordering::Relaxed) <= 2 * WORK_BYTES_MAX, "{changes:?}");
+            assert!(disk.read.load(Ordering::Relaxed) <= WORK_BYTES_MAX, "{changes:?}");
             old.iter().rev().for_each(|(at, byte)| disk.bytes[*at] = *byte);
         }
     }

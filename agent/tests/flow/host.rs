@@ -367,8 +367,8 @@ impl Image {
         Self::of(raw)
     }
 
-    /// The same with filesystems that mkfs.ext4 makes in place of bare superblocks, each with the files of the folder that
-    /// is mounted for it.
+    /// The same with filesystems that mkfs.ext4 makes in place of bare superblocks, each with the files of the folder
+    /// that is mounted for it.
     pub(crate) fn filled_by(&self, host: &SimulatedHost) -> Self {
         let mut raw = self.raw.clone();
         for (number, label, offset, bytes) in [(1, "root", 1 << 20, 3 << 20), (2, "boot", 4 << 20, 15 << 20)] {

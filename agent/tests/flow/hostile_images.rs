@@ -1,5 +1,5 @@
-//! What the kernel mounts of an image that was written: the partition that the hand-over writes to, and what nothing else
-//! reads. The maker of an image chose each byte of its filesystems.
+//! What the kernel mounts of an image that was written: the partition that the hand-over writes to, and what nothing
+//! else reads. The maker of an image chose each byte of its filesystems.
 
 use std::{fs, sync::Arc};
 

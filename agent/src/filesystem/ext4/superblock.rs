@@ -104,7 +104,7 @@ impl Ext4Shape {
     }
 
     fn checked(mut self, is_large: bool, partition_bytes: u64) -> Result<Self, FilesystemError> {
-        let is_power = |bytes: u64, least: u64| bytes >= least && bytes <= self.block_bytes && bytes.is_power_of_two();
+        let is_power = |bytes: u64, least: u64| (least..=self.block_bytes).contains(&bytes) && bytes.is_power_of_two();
         let least = if is_large { LARGE_DESCRIPTOR_BYTES } else { OLD_DESCRIPTOR_BYTES };
         if !is_power(self.inode_bytes, OLD_INODE_BYTES) || !is_power(self.descriptor_bytes, least) {
             return Err(FilesystemError::Damaged("its inodes or groups have no size that they may have"));
@@ -180,12 +180,12 @@ impl Ext4Shape {
             }
             power == group
         };
-        match self.copies {
-            _ if group == 0 => true,
+        let is_copied = match self.copies {
             SuperblockCopies::All => true,
             SuperblockCopies::Powers => group == 1 || [3, 5, 7].into_iter().any(is_power_of),
             SuperblockCopies::Two(groups) => groups.iter().any(|&one| u64::from(one) == group),
-        }
+        };
+        group == 0 || is_copied
     }
 }
 

@@ -111,8 +111,8 @@ impl<'a> FatReader<'a> {
         Ok(content)
     }
 
-    /// The first `most` bytes of a chain of clusters, or those up to a cluster that ends it. A chain that leads to itself
-    /// has more than any number of bytes.
+    /// The first `most` bytes of a chain of clusters, or those up to a cluster that ends it. A chain that leads to
+    /// itself has more than any number of bytes.
     fn chain(&self, first: u32, most: u64, ends: &dyn Fn(&[u8]) -> bool) -> Result<Vec<u8>, FilesystemError> {
         let mut content = Vec::new();
         let mut next = (first != 0).then_some(first);

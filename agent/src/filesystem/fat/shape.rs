@@ -30,8 +30,8 @@ pub(super) enum FatRoot {
     Cluster(u32),
 }
 
-/// The numbers of a filesystem, compared with one another. Whether its places are in the partition is seen when they are
-/// read.
+/// The numbers of a filesystem, compared with one another. Whether its places are in the partition is seen when they
+/// are read.
 #[derive(Debug)]
 pub(super) struct FatShape {
     pub(super) width: FatWidth,

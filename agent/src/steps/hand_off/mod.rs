@@ -117,8 +117,8 @@ fn check_written(job: &Job<'_>, wanted: &DiskIdentity) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "no step of the plan before this one wrote {wanted}, so that what is on it was not read back: its filesystems are \
-         not mounted. Install the host again"
+        "no step of the plan before this one wrote {wanted}, so that what is on it was not read back: its filesystems \
+         are not mounted. Install the host again"
     )
 }
 
