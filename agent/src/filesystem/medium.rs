@@ -14,8 +14,8 @@ const CHUNK_BYTES: u64 = 4096;
 /// Pieces that stay in memory, 4 MiB: the same inodes and folders are looked at for each path.
 const CHUNKS_MAX: usize = 1024;
 /// Bytes that may be read of one filesystem, and copied out of what was read, together. What a survey keeps of all
-/// filesystems has 16 MiB; what a hostile filesystem takes beyond that is time, and little of it.
-pub const WORK_BYTES_MAX: u64 = 128 << 20;
+/// filesystems has 16 MiB; a hostile one takes two minutes of the slowest disk, and a second of a fast one.
+pub const WORK_BYTES_MAX: u64 = 64 << 20;
 /// What a read costs beside its bytes.
 const CALL_BYTES: u64 = 64;
 

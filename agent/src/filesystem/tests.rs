@@ -217,7 +217,7 @@ fn what_one_filesystem_costs_is_bounded() {
     let filesystem = disk.open("ext4").unwrap();
     assert_eq!(filesystem.read("huge", 1000).unwrap(), [0; 1000]);
     let error = filesystem.read("huge", u64::MAX).unwrap_err();
-    assert!(matches!(error, FilesystemError::TooMany { most: 128, .. }), "{error}");
+    assert!(matches!(error, FilesystemError::TooMany { most: 64, .. }), "{error}");
     assert!(filesystem.names("", NAMES_MAX).is_err(), "it has had its share");
 }
 
