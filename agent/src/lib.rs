@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`hand_off`], [`lldp`], [`neighbours`], the parsers of
-//!   [`inspect`], most of [`clean`];
+//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`filesystem`], [`hand_off`], [`lldp`], [`neighbours`], the
+//!   parsers of [`inspect`], most of [`clean`];
 //! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`listen`], [`modules`], [`os`];
 //! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
