@@ -82,14 +82,14 @@ impl<'a> ImageFilesystem<'a> {
     /// # Errors
     /// When the folder cannot be read to its end, or has more than `most` names.
     pub fn names(&self, path: &str, most: usize) -> Result<Vec<String>, FilesystemError> {
-        let mut names = match self {
+        let names = match self {
             Self::Ext4(reader) => reader.names(path, most),
             Self::Fat(reader) => reader.names(path, most),
-        }
-        .or_else(|error| match error {
-            FilesystemError::Absent => Ok(Vec::new()),
-            other => Err(other),
-        })?;
+        };
+        let mut names = match names {
+            Err(FilesystemError::Absent) => Vec::new(),
+            names => names?,
+        };
         names.sort();
         names.dedup();
         Ok(names)
