@@ -10,8 +10,9 @@
 //! may cost is bounded as a whole ([`WORK_BYTES_MAX`]), so that no circle in it has to be recognised. Checksums are not
 //! compared: the read-back of the image has excluded chance, and a hostile filesystem has right ones.
 //!
-//! Own code rather than crates. The one for ext4 (`ext4-view`) reads no inline data and allocates as the superblock
-//! says; the one for FAT (`fatfs`) computes with unchecked numbers of the boot sector.
+//! Own code rather than crates. The one for ext4 (`ext4-view` 1.0.0) refuses inline data, and allocates for as many
+//! groups as the superblock says. The one for FAT (`fatfs` 0.3.6) multiplies numbers of the boot sector and subtracts
+//! from those of clusters without looking for an overflow, which ends the agent; a chain of clusters has no bound.
 
 mod ext4;
 mod fat;
