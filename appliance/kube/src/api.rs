@@ -33,7 +33,7 @@ use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
 use crate::rules::{self, Part, Target};
 use crate::status::Status;
-use crate::write::{self, Payload, Write};
+use crate::write::{self, DeleteRefusals, Payload, Write};
 
 /// The largest request body, as Kubernetes has it.
 pub const BODY_BYTES_MAX: usize = 3 << 20;
@@ -254,7 +254,11 @@ impl Api {
             return self.log(&kind, route, query).await;
         }
         let part = part(&kind, route)?;
-        check_writer(&kind, route.verb)?;
+        let not_written = match check_writer(&kind, route.verb) {
+            // Which deletion it is, is said in the body.
+            Err(status) if route.verb == Verb::Delete => Some(status),
+            written => written.map(|()| None)?,
+        };
         let format = negotiate::accept(header(headers, &ACCEPT), false)?;
         let selection = Selection::new(kind.clone(), &route.namespace, query, format)?;
         let target = Target { kind: &kind, namespace: &route.namespace, name: &route.name };
@@ -290,7 +294,10 @@ impl Api {
             Verb::Update if route.subresource == FINALIZE => writing.finalize().await?,
             Verb::Update => writing.update().await?,
             Verb::Patch => writing.patch(self.guard.refusal_to_create(caller, route, query)).await?,
-            Verb::Delete => writing.delete().await?,
+            Verb::Delete => {
+                let unread = self.guard.refusal_of_unread(caller, route, query);
+                writing.delete(DeleteRefusals { unread, read: not_written }).await?
+            }
             Verb::DeleteCollection => writing.delete_collection().await?,
         };
         heavy::CLIENTS.run(bytes, || encode(answer, format)).await

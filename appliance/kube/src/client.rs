@@ -8,13 +8,14 @@
 //! [`Objects::subscribe`] is how a controller follows a kind: everything that exists first, then
 //! each change, for ever, whatever happens to the watch below.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use firesteel_store::{
-    EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, Range, ReadError, Revision, WatchError,
+    Damage, EventKind, EventStream, Key, PAGE_OBJECTS_MAX, PageRead, Position, Range, ReadError, Revision, WatchError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,7 +68,8 @@ pub enum Change<T> {
     Deleted(T),
     /// Everything that existed at the subscription has been told. Comes once.
     Synced,
-    /// The stored object is not a `T`: something for a log and a condition, not to be passed over.
+    /// The stored object is not a `T`, or damaged: something for a log and a condition, not to be passed over. It is
+    /// there all the same.
     Undecodable { name: ObjectName, error: String },
 }
 
@@ -169,18 +171,23 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         self.core.delete_exactly(target, uid, None, self.options).await.map(drop)
     }
 
-    /// Follows the kind in all namespaces. The current objects come first, then `Synced`.
+    /// Follows the kind in all namespaces. The current objects come first, then `Synced`. Where the list of the kind is
+    /// damaged nothing comes, and neither does `Synced`: who waits for it does nothing.
     pub async fn subscribe(&self) -> Result<Changes<T>, Status> {
         let mut changes = Changes {
             objects: self.clone(),
             known: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             queue: std::collections::VecDeque::new(),
             relist: Some(Relist::default()),
             watch: None,
             synced: false,
         };
-        changes.list_on().await?;
-        Ok(changes)
+        match changes.list_on().await {
+            // It is tried again by whoever waits for the first change.
+            Err(status) if !status.is_unreadable() => Err(status),
+            Ok(()) | Err(_) => Ok(changes),
+        }
     }
 
     async fn replace(&self, object: &T, part: Part) -> Result<T, Status> {
@@ -240,11 +247,16 @@ const OWN: WriteOptions<'static> = WriteOptions {
 /// Objects that a subscription reads at once when it lists them: a part of many is in memory.
 const RELIST_PAGE: usize = 256;
 
+/// Between two looks at a list that is damaged.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// A subscription. It keeps the metadata of all objects of the kind, to see after a gap what is gone.
 #[derive(Debug)]
 pub struct Changes<T> {
     objects: Objects<T>,
     known: Known,
+    /// Of what is known, what was damaged when it was listed.
+    damaged: BTreeSet<ObjectName>,
     queue: std::collections::VecDeque<Pending>,
     /// On the way through all objects.
     relist: Option<Relist>,
@@ -266,6 +278,7 @@ struct Relist {
 enum Pending {
     Applied(Key, Revision, Bytes),
     Deleted(Key, Revision, Bytes),
+    Damaged(Damage),
     Synced,
 }
 
@@ -279,7 +292,13 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
                 return Ok(self.tell(pending));
             }
             if self.relist.is_some() {
-                self.list_on().await?;
+                match self.list_on().await {
+                    Err(status) if status.is_unreadable() => {
+                        tracing::error!(kind = %self.objects.kind.kind, error = %status.message, "a kind cannot be followed");
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
+                    listed => listed?,
+                }
                 continue;
             }
             let Some(watch) = &mut self.watch else {
@@ -290,6 +309,7 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
                 Ok(event) => {
                     let (key, revision, value) = (event.key.clone(), event.revision, event.value.clone());
                     let name = ObjectName::from(key.clone());
+                    self.damaged.remove(&name);
                     match event.kind {
                         EventKind::Created | EventKind::Updated => {
                             self.known.insert(name, (revision, kept(&value, revision)));
@@ -306,11 +326,11 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
                     let (kind, from) = (self.objects.kind.group_resource(), watch.position());
                     self.watch = match self.objects.core.store().watch(&kind, from).await {
                         Ok(watch) => Some(watch),
-                        Err(WatchError::Compacted { .. }) => None,
+                        Err(WatchError::Compacted { .. } | WatchError::Damaged(_)) => None,
                         Err(error) => return Err(core::watch_failed(error)),
                     };
                 }
-                Err(WatchError::Compacted { .. }) => self.watch = None,
+                Err(WatchError::Compacted { .. } | WatchError::Damaged(_)) => self.watch = None,
                 Err(error) => {
                     self.watch = None;
                     return Err(core::watch_failed(error));
@@ -323,6 +343,10 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         let (key, revision, bytes, change): (_, _, _, fn(T) -> Change<T>) = match pending {
             Pending::Applied(key, revision, bytes) => (key, revision, bytes, Change::Applied),
             Pending::Deleted(key, revision, bytes) => (key, revision, bytes, Change::Deleted),
+            Pending::Damaged(damage) => {
+                let error = damage.to_string();
+                return Change::Undecodable { name: damage.key.into(), error };
+            }
             Pending::Synced => return Change::Synced,
         };
         match self.objects.core.read_as(&key, revision, &bytes) {
@@ -345,17 +369,18 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         let Some(Relist { at, after, .. }) = &self.relist else { return Ok(()) };
         let (kind, store) = (self.objects.kind.group_resource(), self.objects.core.store());
         let range = Range { at: *at, after: after.as_ref(), ..Range::all(&kind) };
-        let page = match store.page(range, RELIST_PAGE).await {
+        let read = match store.page_with_damaged(range, RELIST_PAGE).await {
             // It took too long, and is forgotten.
             Err(ReadError::Compacted { .. }) if at.is_some() => {
                 self.list_again();
                 return Ok(());
             }
-            page => page.map_err(core::read_failed)?,
+            read => read.map_err(core::read_failed)?,
         };
+        let PageRead { page, damaged, last } = read;
         let watch = match page.remaining {
             0 => match store.watch(&kind, page.revision).await {
-                Err(WatchError::Compacted { .. }) => {
+                Err(WatchError::Compacted { .. } | WatchError::Damaged(_)) => {
                     self.list_again();
                     return Ok(());
                 }
@@ -365,9 +390,19 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         };
         let mut relist = self.relist.take().unwrap_or_default();
         relist.at = Some(page.revision);
-        relist.after = page.items.last().map(|object| object.key.position());
+        relist.after = last;
+        for damage in damaged {
+            let name = ObjectName::from(damage.key.clone());
+            relist.gone.remove(&name);
+            let bare = core::bare(&self.objects.kind, &damage.key);
+            self.known.insert(name.clone(), (damage.revision, Bytes::from(bare.to_string())));
+            if self.damaged.insert(name) {
+                self.queue.push_back(Pending::Damaged(damage));
+            }
+        }
         for object in page.items {
             let name = ObjectName::from(object.key.clone());
+            self.damaged.remove(&name);
             let before = relist.gone.remove(&name);
             self.known.insert(name, (object.revision, kept(&object.value, object.revision)));
             if before.is_none_or(|(revision, _)| revision != object.revision) {
@@ -380,6 +415,7 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         }
         self.watch = watch;
         for (name, (last, bytes)) in relist.gone {
+            self.damaged.remove(&name);
             self.queue.push_back(Pending::Deleted(Key::new(&kind, &name.namespace, &name.name), last, bytes));
         }
         if !std::mem::replace(&mut self.synced, true) {

@@ -365,6 +365,25 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
+    /// Removes an object whose stored value is damaged, without a look at it: finalizers, preconditions and dependents are
+    /// not asked about. `None` where it can be read.
+    pub async fn delete_unread(&self, target: Target<'_>) -> Result<Option<Written>, Status> {
+        let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
+        let revision = match self.store.get(&key).await {
+            Ok(Some(_)) => return Ok(None),
+            Ok(None) => return Err(Status::not_found(target.kind, target.name)),
+            Err(ReadError::Damaged(damages)) => damages.first().map(|damage| damage.revision).unwrap_or_default(),
+            Err(error) => return Err(read_failed(error)),
+        };
+        let value = bare(target.kind, &key);
+        let op = Op::Delete { key: key.clone(), expected: revision, value: encode(&value)? };
+        let revision = self.store.commit(op, Vec::new()).await.map_err(|error| commit_failed(target, error))?;
+        self.cache.forget(&key);
+        tracing::warn!(%key, "a damaged object was deleted unread");
+        let value = rules::shown(value, revision);
+        Ok(Some(Written { value, warnings: Vec::new(), removed: true, text: None }))
+    }
+
     /// Deletes the object of this uid; `None` where it is gone, and another one that has its name stays.
     pub(crate) async fn delete_exactly(
         &self,
@@ -596,6 +615,17 @@ fn changed(
     }
 }
 
+/// What is known of an object that cannot be read.
+pub(crate) fn bare(kind: &KindInfo, key: &Key) -> Value {
+    let mut object = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "name": key.name },
+    });
+    if !key.namespace.is_empty() {
+        object["metadata"]["namespace"] = json!(key.namespace);
+    }
+    object
+}
+
 pub(crate) fn check_preconditions(
     target: Target<'_>,
     preconditions: &Preconditions,
@@ -681,6 +711,10 @@ fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
             tracing::error!(error = %error, "cannot store an object");
             Status::unavailable(error.to_string())
         }
+        CommitError::Damaged(_) => {
+            tracing::error!(error = %error, "cannot store an object");
+            Status::unreadable(error.to_string())
+        }
         CommitError::Closed => Status::internal(error.to_string()),
     }
 }
@@ -688,7 +722,11 @@ fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
 pub(crate) fn read_failed(error: ReadError) -> Status {
     match error {
         ReadError::Compacted { oldest } => expired(oldest),
-        ReadError::Future { .. } | ReadError::Database(_) | ReadError::Sealed { .. } | ReadError::Closed => {
+        // The store has said so in the log when it found it.
+        ReadError::Damaged(damages) => Status::damaged(&damages),
+        ReadError::Broken { .. } => Status::unreadable(format!("{error}; stop the appliance and restore a backup")),
+        ReadError::Structure(_) => Status::unreadable(error.to_string()),
+        ReadError::Future { .. } | ReadError::Database(_) | ReadError::Closed => {
             tracing::error!(error = %error, "cannot read the store");
             Status::internal(error.to_string())
         }
@@ -700,6 +738,8 @@ pub(crate) fn watch_failed(error: WatchError) -> Status {
         WatchError::Compacted { oldest } => expired(oldest),
         // A client that lists again is a client that has caught up.
         WatchError::Lagged => Status::expired("the watch was too slow and was cut off"),
+        // What stands now may be sound; where it is not, the list says so.
+        WatchError::Damaged(_) => Status::expired(format!("{error}; list again")),
         WatchError::Database(_) | WatchError::Closed => Status::internal(error.to_string()),
     }
 }

@@ -28,6 +28,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) preconditions: Option<Preconditions>,
     propagation_policy: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
+    ignore_store_read_error_with_cluster_breaking_potential: Option<bool>,
 }
 
 impl DeleteOptions {
@@ -52,6 +53,36 @@ impl DeleteOptions {
         match read.kind.as_deref() {
             None | Some("" | Self::KIND) => Ok(read),
             Some(other) => Err(refuse(other)),
+        }
+    }
+}
+
+/// By the query, or by a body's DeleteOptions: whether an object is to go that cannot be read. Such a deletion asks
+/// nobody, so that no other word about it could be kept, and none is taken.
+pub(crate) fn is_unread(query: &Query, sent: Option<&DeleteOptions>) -> Result<bool, Status> {
+    const FIELD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let asked = match sent {
+        Some(sent) => sent.ignore_store_read_error_with_cluster_breaking_potential,
+        None => query.ignores_read_error,
+    };
+    if asked != Some(true) {
+        return Ok(false);
+    }
+    let dry_run = !query.dry_run.is_empty() || sent.is_some_and(|sent| sent.dry_run.is_some());
+    let others = [
+        ("dryRun", dry_run),
+        ("preconditions", sent.is_some_and(|sent| sent.preconditions.is_some())),
+        (
+            "propagationPolicy",
+            query.propagation_policy.is_some() || sent.is_some_and(|s| s.propagation_policy.is_some()),
+        ),
+        ("orphanDependents", query.orphan_dependents.is_some() || sent.is_some_and(|s| s.orphan_dependents.is_some())),
+    ];
+    match others.into_iter().find(|(_, is_set)| *is_set) {
+        None => Ok(true),
+        Some((other, _)) => {
+            let cause = Cause::invalid(FIELD, &json!(true), &format!("cannot be set together with .{other}"));
+            Err(Status::invalid("meta.k8s.io", DeleteOptions::KIND, "", vec![cause]))
         }
     }
 }
@@ -195,6 +226,28 @@ mod tests {
         assert_eq!((orphaning.effect, finalizers(&orphaning)), (Effect::Store, vec![ORPHAN]));
         assert_eq!(orphaning.value["metadata"]["deletionTimestamp"], "1970-01-01T00:00:05Z");
         assert_eq!(prepare(&toy(), &orphaning.value, at(7), Some(Propagation::Background)).effect, Effect::Remove);
+    }
+
+    #[test]
+    fn a_deletion_unread_is_asked_for_by_itself() {
+        let field = "ignoreStoreReadErrorWithClusterBreakingPotential";
+        let query = |text: &str| Query::parse(text).unwrap_or_default();
+        let sent = |value: Value| DeleteOptions::read(&value).unwrap_or_default();
+        assert_eq!(is_unread(&query(""), None), Ok(false));
+        assert_eq!(is_unread(&query(&format!("{field}=true")), None), Ok(true));
+        assert_eq!(is_unread(&query(""), Some(&sent(json!({ field: true })))), Ok(true));
+        assert_eq!(is_unread(&query(""), Some(&sent(json!({ field: false })))), Ok(false));
+        for other in [
+            json!({ "dryRun": ["All"] }),
+            json!({ "preconditions": { "uid": "u" } }),
+            json!({ "propagationPolicy": "Orphan" }),
+            json!({ "orphanDependents": false }),
+        ] {
+            let mut both = other.clone();
+            both[field] = json!(true);
+            let refused = is_unread(&query(""), Some(&sent(both))).map_err(|status| status.code);
+            assert_eq!(refused, Err(422), "{other}");
+        }
     }
 
     #[test]

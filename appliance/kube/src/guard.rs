@@ -21,6 +21,9 @@ use crate::query::Query;
 use crate::route::{ObjectRoute, Verb};
 use crate::status::Status;
 
+/// Kubernetes' verb for deleting what cannot be read.
+const UNREAD: &str = "unsafe-delete-ignore-read-errors";
+
 /// Who decides, and who has how much. Clones share both.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
@@ -53,6 +56,12 @@ impl Guard {
     /// The refusal of making the object of the route, if it were made; an apply may make it.
     pub(crate) fn refusal_to_create(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Option<Status> {
         let asked = OnObjects { verb: Verb::Create.word(), ..OnObjects::of(route, query) };
+        self.check(caller, Asked::Objects(asked)).err()
+    }
+
+    /// The refusal of deleting the object of the route unread, which takes a right of its own beside the one to delete.
+    pub(crate) fn refusal_of_unread(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Option<Status> {
+        let asked = OnObjects { verb: UNREAD, ..OnObjects::of(route, query) };
         self.check(caller, Asked::Objects(asked)).err()
     }
 

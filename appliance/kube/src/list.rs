@@ -8,6 +8,9 @@
 //! | N, `Exact` | as of N; 410 if that is forgotten | – |
 //! | in a token | as of the first page's; 410 with a token to go on at now | – |
 //!
+//! A list in which a damaged object would be missing is refused (500) with the keys of what is damaged: an object
+//! that is left out looks deleted. A watch whose history has one ends with 410, and the list says the rest.
+//!
 //! A list is put together while it is sent ([`crate::listing`]): in JSON from stored bytes; objects are
 //! read, one at a time, for tables, YAML and metadata alone.
 
@@ -17,7 +20,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
-use firesteel_store::{GroupResource, Object, Position, Range, ReadError, Revision};
+use firesteel_store::{Damage, GroupResource, Key, Object, PageRead, Position, Range, ReadError, Revision};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde::{Deserialize, Serialize};
@@ -73,6 +76,23 @@ impl Selection {
 
     fn namespace(&self) -> Option<&str> {
         (!self.namespace.is_empty()).then_some(self.namespace.as_str())
+    }
+
+    /// Whether an object of which only its key is known may be one that is asked for.
+    fn may_be(&self, key: &Key) -> bool {
+        self.selector.fields.name().is_none_or(|name| name == key.name)
+    }
+
+    /// The refusal of a list in which one of these would be missing, with all that are known.
+    fn refusal(&self, core: &Core, mut found: Vec<Damage>) -> Option<Status> {
+        let known = core.store().damaged(&self.kind.stored_resource(), self.namespace());
+        for damage in known {
+            if found.iter().all(|other| other.key != damage.key) {
+                found.push(damage);
+            }
+        }
+        found.retain(|damage| self.may_be(&damage.key));
+        (!found.is_empty()).then(|| Status::damaged(&found))
     }
 }
 
@@ -150,6 +170,10 @@ pub(crate) async fn list(
     };
     // The revision of a token too: whoever made it up is told like everybody else.
     wait_for(core, at.or(asked).unwrap_or_default(), future).await?;
+    // Before the answer begins: one that is cut says nothing about why.
+    if let Some(refusal) = selection.refusal(core, Vec::new()) {
+        return Err(refusal);
+    }
     // Whoever takes any revision is sent all of it in Kubernetes, which has it in memory.
     let takes_any = asked == Some(Revision(0)) && query.continue_token.is_none();
     let limit = query.limit.filter(|_| !takes_any).unwrap_or(usize::MAX);
@@ -193,6 +217,9 @@ pub(crate) async fn watch(
     let asked = revision(query.resource_version.as_deref())?.unwrap_or_default();
     let start = if query.send_initial_events.unwrap_or(asked == Revision(0)) {
         wait_for(core, asked, timing.future).await?;
+        if let Some(refusal) = selection.refusal(core, Vec::new()) {
+            return Err(refusal);
+        }
         let mut walk = Walk::new(None, None);
         // Of a crowd of objects a part is in memory at a time, and the rest when the client took it.
         let first = walk.page(core, &selection, usize::MAX).await?;
@@ -277,7 +304,13 @@ impl Walk {
         // Without a selector each object read is one found: no more than are missing are read.
         let count = if selection.selector.is_empty() { PAGE.min(most) } else { SELECTED_PAGE };
         let resource = kind.stored_resource();
-        let page = core.store().page(self.rest(&resource, selection), count).await.map_err(core::read_failed)?;
+        let read = core.store().page_with_damaged(self.rest(&resource, selection), count).await;
+        let PageRead { page, damaged, last } = read.map_err(core::read_failed)?;
+        if damaged.iter().any(|damage| selection.may_be(&damage.key))
+            && let Some(refusal) = selection.refusal(core, damaged)
+        {
+            return Err(refusal);
+        }
         self.at = Some(page.revision);
         let mut unread = page.items.len();
         let mut found = Vec::with_capacity(unread.min(most));
@@ -285,7 +318,7 @@ impl Walk {
             unread -= 1;
             let matches = raw::matches(kind, &selection.selector, &object)?;
             let is_last = matches && found.len() + 1 == most;
-            if is_last || unread == 0 {
+            if is_last {
                 self.after = Some(object.key.position());
             }
             if matches {
@@ -294,6 +327,9 @@ impl Walk {
             if is_last {
                 break;
             }
+        }
+        if unread == 0 && last.is_some() {
+            self.after = last;
         }
         self.more = page.remaining > 0 || unread > 0;
         Ok(found)

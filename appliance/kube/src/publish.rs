@@ -1,7 +1,8 @@
 //! Keeps the view of the served kinds (CustomResourceDefinitions) in the store, where it can be
-//! listed and watched like anything else.
+//! listed and watched like anything else. What they say comes from the program: a definition that is missing, differs
+//! or is damaged is made anew from it, and which kinds are served does not depend on the store at all.
 
-use firesteel_store::{PAGE_OBJECTS_MAX, Range};
+use firesteel_store::{PAGE_OBJECTS_MAX, PageRead, Range};
 use serde_json::Value;
 
 use crate::builtin::definition;
@@ -11,7 +12,8 @@ use crate::rules::Target;
 use crate::status::Status;
 
 impl Core {
-    /// Makes the stored definitions those of the kinds served now. To be called once at start.
+    /// Makes the stored definitions those of the kinds served now. To be called once at start, and where one of them is
+    /// found to be damaged.
     pub async fn publish_kinds(&self) -> Result<(), Status> {
         let registry = self.registry();
         let Some(kind) = registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition").cloned() else {
@@ -39,19 +41,25 @@ impl Core {
                     };
                     self.edit(named(&kind, &name), uid, renew).await?;
                 }
-                Err(status) if status.is_not_found() => {
+                Err(status) if status.is_not_found() || status.is_unreadable() => {
+                    if status.is_unreadable() {
+                        self.delete_unread(named(&kind, &name)).await?;
+                    }
                     self.create(named(&kind, &name), definition.clone(), WriteOptions::default()).await?;
                 }
                 Err(status) => return Err(status),
             }
         }
         let resource = kind.group_resource();
-        let page = self.store().list(Range::all(&resource), PAGE_OBJECTS_MAX).await;
-        for object in page.map_err(read_failed)?.items {
+        let read = self.store().page_with_damaged(Range::all(&resource), PAGE_OBJECTS_MAX).await;
+        let PageRead { page, damaged, .. } = read.map_err(read_failed)?;
+        let is_of_before = |name: &str| wanted.iter().all(|definition| name_of(definition) != name);
+        for damage in damaged.iter().filter(|damage| is_of_before(&damage.key.name)) {
+            self.delete_unread(named(&kind, &damage.key.name)).await?;
+        }
+        for object in page.items.iter().filter(|object| is_of_before(&object.key.name)) {
             let name = &object.key.name;
-            if wanted.iter().all(|definition| name_of(definition) != **name) {
-                self.delete(named(&kind, name), &Preconditions::default(), WriteOptions::default()).await?;
-            }
+            self.delete(named(&kind, name), &Preconditions::default(), WriteOptions::default()).await?;
         }
         Ok(())
     }

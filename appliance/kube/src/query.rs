@@ -30,6 +30,7 @@ pub struct Query {
     pub include_object: Option<String>,
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
+    pub ignores_read_error: Option<bool>,
     pub field_manager: Option<String>,
     pub force: Option<bool>,
     pub log: LogOptions,
@@ -75,6 +76,9 @@ impl Query {
             "includeObject" => self.include_object = text(value),
             "propagationPolicy" => self.propagation_policy = text(value),
             "orphanDependents" => self.orphan_dependents = Some(boolean(key, &value)?),
+            "ignoreStoreReadErrorWithClusterBreakingPotential" => {
+                self.ignores_read_error = Some(boolean(key, &value)?);
+            }
             "fieldManager" => self.field_manager = text(value),
             "force" => self.force = Some(boolean(key, &value)?),
             // As Kubernetes: pretty, gracePeriodSeconds and what it does not know are passed over.

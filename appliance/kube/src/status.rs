@@ -1,7 +1,7 @@
 //! The error of the API: a `Status` object, as Kubernetes words it. Clients print the message and
 //! decide on reason and code.
 
-use firesteel_store::Exceeded;
+use firesteel_store::{Damage, Exceeded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -9,6 +9,12 @@ use crate::kind::KindInfo;
 
 /// Causes that are told of one object: beyond that nobody reads on.
 const CAUSES_MAX: usize = 256;
+/// Damaged objects that one answer names, as Kubernetes does.
+const DAMAGES_MAX: usize = 100;
+/// The same in its message.
+const DAMAGES_SHOWN: usize = 10;
+/// What the server has and cannot read (KEP-3926).
+const UNREADABLE: &str = "StorageReadError";
 /// Clients of Kubernetes try ten times before they say what is wrong: that is ten seconds.
 const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
 
@@ -225,6 +231,37 @@ impl Status {
         Self::plain(500, "InternalError", message)
     }
 
+    /// What is stored cannot be read: that is no absence, and trying again does not help.
+    pub fn unreadable(message: impl Into<String>) -> Self {
+        Self::plain(500, UNREADABLE, message)
+    }
+
+    /// These objects are there, and what is stored of them is damaged.
+    pub fn damaged(damages: &[Damage]) -> Self {
+        let mut words: Vec<String> = damages.iter().take(DAMAGES_SHOWN).map(ToString::to_string).collect();
+        if damages.len() > DAMAGES_SHOWN {
+            words.push(format!("{} more are damaged", damages.len() - DAMAGES_SHOWN));
+        }
+        let remedy = "restore a backup, or have an administrator delete what is damaged unread";
+        let mut status = Self::unreadable(format!("{}; {remedy}", words.join("; ")));
+        let cause = |damage: &Damage| Cause {
+            reason: "UnexpectedServerResponse".into(),
+            message: damage.cause.to_string(),
+            field: damage.key.to_string(),
+        };
+        let mut details =
+            Details { causes: damages.iter().take(DAMAGES_MAX).map(cause).collect(), ..Details::default() };
+        if let Some(first) = damages.first() {
+            details.group = first.key.kind.group.to_string();
+            details.kind = first.key.kind.resource.to_string();
+            if damages.len() == 1 {
+                details.name.clone_from(&first.key.name);
+            }
+        }
+        status.details = Some(Box::new(details));
+        status
+    }
+
     /// What the server needs is not there now, and may be soon.
     pub fn unavailable(message: impl Into<String>) -> Self {
         let mut status = Self::plain(503, "ServiceUnavailable", message);
@@ -277,7 +314,12 @@ impl Status {
 
     /// It is as the rules want it, and could not be stored.
     pub fn is_unstorable(&self) -> bool {
-        matches!(self.reason, "InsufficientStorage" | "ServiceUnavailable")
+        matches!(self.reason, "InsufficientStorage" | "ServiceUnavailable" | UNREADABLE)
+    }
+
+    /// What was asked for is there, or may be, and cannot be read.
+    pub fn is_unreadable(&self) -> bool {
+        self.reason == UNREADABLE
     }
 
     pub fn is_already_exists(&self) -> bool {
@@ -319,6 +361,25 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damaged_objects_are_named_up_to_a_bound() {
+        let kind = firesteel_store::GroupResource::new("example.org", "toys");
+        let damage = |number: usize| Damage {
+            key: firesteel_store::Key::new(&kind, "default", &format!("n{number}")),
+            revision: firesteel_store::Revision(7),
+            cause: firesteel_store::DamageCause::Missing,
+        };
+        let one = Status::damaged(&[damage(1)]).to_value();
+        assert_eq!((&one["code"], &one["reason"]), (&json!(500), &json!("StorageReadError")));
+        assert_eq!(one["details"]["causes"][0]["field"], "toys.example.org/default/n1");
+        let named = (&one["details"]["name"], &one["details"]["kind"], &one["details"]["group"]);
+        assert_eq!(named, (&json!("n1"), &json!("toys"), &json!("example.org")));
+        let many: Vec<Damage> = (0..500).map(damage).collect();
+        let many = Status::damaged(&many);
+        assert!(many.causes().len() == 100 && many.message.contains("490 more"), "{}", many.message);
+        assert!(many.is_unreadable() && !many.is_not_found());
+    }
 
     #[test]
     fn of_many_causes_the_first_are_told() {

@@ -138,7 +138,9 @@ impl Running {
             Err(WatchError::Compacted { oldest }) => {
                 self.fail(&Status::expired(format!("too old resource version: {from} ({oldest})")));
             }
-            Err(error @ (WatchError::Lagged | WatchError::Database(_) | WatchError::Closed)) => {
+            Err(
+                error @ (WatchError::Lagged | WatchError::Database(_) | WatchError::Damaged(_) | WatchError::Closed),
+            ) => {
                 self.fail(&core::watch_failed(error));
             }
         }

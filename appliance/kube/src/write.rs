@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, WriteOrigin, Written};
-use crate::deletion::{DeleteOptions, Propagation};
+use crate::deletion::{self, DeleteOptions, Propagation};
 use crate::heavy;
 use crate::json::{self, Document};
 use crate::list::{self, Selection};
@@ -52,6 +52,13 @@ impl Payload {
         let end = end.take_while(|end| *end <= MANAGER_BYTES_MAX).last().unwrap_or(0);
         if end == 0 { "unknown" } else { &printable[..end] }
     }
+}
+
+/// The answers to a DELETE that may not be: of an object unread, and of one that is read.
+#[derive(Debug)]
+pub(crate) struct DeleteRefusals {
+    pub(crate) unread: Option<Status>,
+    pub(crate) read: Option<Status>,
 }
 
 /// A request that writes.
@@ -161,10 +168,42 @@ impl<'a> Write<'a> {
         Ok(Answer { code, ..self.answer(written, warnings)? })
     }
 
-    pub(crate) async fn delete(self) -> Result<Answer, Status> {
+    pub(crate) async fn delete(self, refusals: DeleteRefusals) -> Result<Answer, Status> {
         let Self { core, target, query, payload, .. } = self;
         let asked = Deletion::read(query, payload)?;
-        let written = match core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await {
+        let mut unread = None;
+        if asked.is_unread {
+            if let Some(refusal) = refusals.unread {
+                return Err(refusal);
+            }
+            unread = core.delete_unread(target).await?;
+        }
+        let written = match unread {
+            Some(written) => written,
+            // It can be read, and goes as any other.
+            None => match refusals.read {
+                Some(refusal) => return Err(refusal),
+                None => self.delete_read(&asked).await?,
+            },
+        };
+        if !written.removed {
+            let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+            return Ok(Answer { code, ..self.answer(written, Vec::new())? });
+        }
+        let mut details = json!({ "name": target.name, "kind": target.kind.plural });
+        if let Some(uid) = written.value["metadata"]["uid"].as_str() {
+            details["uid"] = json!(uid);
+        }
+        if !target.kind.group.is_empty() {
+            details["group"] = json!(target.kind.group);
+        }
+        Ok(Answer::ok(success(&details)))
+    }
+
+    /// Deletes an object that is stored, or held in memory alone.
+    async fn delete_read(self, asked: &Deletion) -> Result<Written, Status> {
+        let Self { core, target, .. } = self;
+        match core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await {
             Err(status) if status.is_not_found() && target.kind.holds_unstored => {
                 let held = if asked.options.dry_run {
                     core.get_or_held(target).await.map(|(value, _)| Some(value))?
@@ -172,26 +211,19 @@ impl<'a> Write<'a> {
                     core.let_go(target, &asked.preconditions)?
                 };
                 let value = held.ok_or(status)?;
-                Written { value, warnings: Vec::new(), removed: true, text: None }
+                Ok(Written { value, warnings: Vec::new(), removed: true, text: None })
             }
-            written => written?,
-        };
-        if !written.removed {
-            let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-            return Ok(Answer { code, ..self.answer(written, Vec::new())? });
+            written => written,
         }
-        let mut details =
-            json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
-        if !target.kind.group.is_empty() {
-            details["group"] = json!(target.kind.group);
-        }
-        Ok(Answer::ok(success(&details)))
     }
 
     /// Deletes what matches, as it is now, page by page. Shows the objects, unless they are many.
     pub(crate) async fn delete_collection(self) -> Result<Answer, Status> {
         let Self { core, query, payload, selection, .. } = self;
         let asked = Deletion::read(query, payload)?;
+        if asked.is_unread {
+            return Err(Status::bad_request("what cannot be read is deleted one by one, by its name"));
+        }
         let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
         let mut walk = list::Walk::new(None, None);
         while !walk.is_over() && rest > 0 {
@@ -270,6 +302,8 @@ struct Deletion {
     options: WriteOptions<'static>,
     /// The client said that dependents are to go too, and is told when that is not done yet.
     waits: bool,
+    /// The object is to go even if it cannot be read.
+    is_unread: bool,
 }
 
 impl Deletion {
@@ -280,6 +314,7 @@ impl Deletion {
             Some(DeleteOptions::read(&payload.object(DeleteOptions::KIND)?.value)?)
         };
         let propagation = Propagation::asked(query, sent.as_ref())?;
+        let is_unread = deletion::is_unread(query, sent.as_ref())?;
         let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent.orphan_dependents);
         let waits = propagation == Some(Propagation::Foreground) || orphans == Some(false);
         let sent = sent.unwrap_or_default();
@@ -288,6 +323,6 @@ impl Deletion {
         query.dry_run.extend(sent.dry_run.unwrap_or_default());
         let preconditions = sent.preconditions.unwrap_or_default();
         let options = WriteOptions { dry_run: query.is_dry_run(DeleteOptions::KIND)?, ..WriteOptions::default() };
-        Ok(Self { preconditions, propagation, options, waits })
+        Ok(Self { preconditions, propagation, options, waits, is_unread })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::decide::{Below, Decision, Owner, OwnerState, decide};
 use super::graph::Graph;
-use super::head_of;
+use super::{doubt_in, head_of};
 use crate::core::{Core, Preconditions, WriteOptions, read_failed};
 use crate::deletion::{FOREGROUND, ORPHAN, put_list};
 use crate::kind::{KindInfo, Writers};
@@ -23,6 +23,10 @@ pub(super) enum Looked {
 /// `known`: the graph has everything up to there.
 pub(super) async fn look_at(core: &Core, graph: &Graph, known: Revision, key: &Key) -> Result<Looked, Status> {
     let Some(kind) = core.registry().stored(&key.kind).cloned() else { return Ok(Looked::Done) };
+    if let Some(why) = doubt_in(core, &key.namespace) {
+        tracing::debug!(object = %key, "left alone: {why}");
+        return Ok(Looked::Done);
+    }
     let Some(object) = core.store().get(key).await.map_err(read_failed)? else { return Ok(Looked::Done) };
     let head = head_of(key, &object.value)?;
     if head.is_going() && object.revision > known {

@@ -22,7 +22,9 @@ mod tests;
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_store::{EventKind, EventStream, GroupResource, Key, Range, Revision, Shared, WatchError};
+use firesteel_store::{
+    EventKind, EventStream, GroupResource, Key, PageRead, Range, ReadError, Revision, Shared, WatchError,
+};
 
 use crate::core::{Core, Preconditions, WriteOptions, read_failed, watch_failed};
 use crate::rules::Target;
@@ -128,9 +130,11 @@ impl Life {
             let (mut at, mut after) = (None, None);
             loop {
                 let range = Range { at, after: after.as_ref(), ..Range::all(&resource) };
-                let page = core.store().list(range, PAGE).await.map_err(read_failed)?;
+                // What is damaged is left alone, and so is all that is in its namespace.
+                let read = core.store().page_with_damaged(range, PAGE).await.map_err(read_failed)?;
+                let PageRead { page, last, .. } = read;
                 at = Some(page.revision);
-                after = page.items.last().map(|object| object.key.position());
+                after = last;
                 for object in &page.items {
                     life.seen(&object.key, &object.value);
                     if expiry::is_event(&object.key) {
@@ -171,6 +175,10 @@ impl Life {
                     self.again.push(key);
                     early = true;
                 }
+                Err(status) if status.is_unreadable() => {
+                    // It is looked at again when all is read anew, which the end of the damage leads to.
+                    tracing::error!(object = %key, error = %status.message, "an object is left alone");
+                }
                 Err(status) if status.code == 403 || status.code == 422 => {
                     tracing::warn!(object = %key, error = %status.message, "an object cannot go the way its owners go");
                 }
@@ -193,7 +201,12 @@ impl Life {
             // Written again in the meantime, it comes back with its event.
             self.expiry.gone(&key);
             let Some(kind) = self.core.registry().stored(&key.kind).cloned() else { continue };
-            let Some(object) = self.core.store().get(&key).await.map_err(read_failed)? else { continue };
+            let object = match self.core.store().get(&key).await {
+                // It stays until somebody deletes it unread.
+                Ok(None) | Err(ReadError::Damaged(_)) => continue,
+                Ok(Some(object)) => object,
+                Err(error) => return Err(read_failed(error)),
+            };
             if object.revision > self.known {
                 continue;
             }
@@ -274,6 +287,13 @@ impl Life {
             Err(status) => tracing::error!(error = %status.message, "nothing is done for an object"),
         }
     }
+}
+
+/// Why nothing may be deleted in a namespace because something else seems not to be there: an object in it is damaged,
+/// and may be the owner of others, or may be what they wait for. What has no namespace is judged as one.
+fn doubt_in(core: &Core, namespace: &str) -> Option<String> {
+    let concerns = |key: &Key| key.namespace == namespace || (namespaces::is_namespace(key) && key.name == namespace);
+    core.store().damage().casts_doubt(concerns)
 }
 
 fn head_of(key: &Key, value: &Bytes) -> Result<Head, Status> {

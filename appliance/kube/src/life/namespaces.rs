@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::head_of;
+use super::{doubt_in, head_of};
 use crate::core::{Core, WriteOptions, read_failed};
 use crate::kind::KindInfo;
 use crate::rules::{self, Target};
@@ -114,6 +114,10 @@ fn in_order(core: &Core) -> (Vec<Arc<KindInfo>>, usize) {
 
 impl Emptying {
     async fn step(&mut self, core: &Core, namespace: &str) -> Result<bool, Status> {
+        if let Some(why) = doubt_in(core, namespace) {
+            self.wait(core, namespace, &why).await?;
+            return Ok(false);
+        }
         let (kinds, first) = in_order(core);
         let (begin, end) = if self.own { (first, kinds.len()) } else { (0, first) };
         if let Some((index, after)) = self.at.take() {
@@ -152,6 +156,28 @@ impl Emptying {
         self.told_at = Some(core.now());
         self.tell(core, namespace, &left, false).await?;
         Ok(false)
+    }
+
+    /// Deletes nothing, and says why: what is damaged may be what others in the namespace need.
+    async fn wait(&mut self, core: &Core, namespace: &str, why: &str) -> Result<(), Status> {
+        self.changed = false;
+        if self.told_at.is_some_and(|at| core.now().duration_since(at) < TOLD_AGAIN) {
+            return Ok(());
+        }
+        self.told_at = Some(core.now());
+        let kind = core.namespace_kind()?;
+        let target = Target { kind: &kind, namespace: "", name: namespace };
+        let message = format!("Nothing is deleted while an object is damaged: {why}");
+        let condition = ("NamespaceDeletionContentFailure", true, "ContentDeletionFailed", message);
+        let now = core.now();
+        let told = core.edit(target, &self.uid, |object| {
+            put_conditions(&mut object["status"], std::slice::from_ref(&condition), now);
+        });
+        match told.await {
+            // The namespace itself may be what is damaged.
+            Err(status) if !status.is_unreadable() => Err(status),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Deletes one page; where the next one begins.

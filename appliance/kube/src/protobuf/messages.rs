@@ -298,4 +298,5 @@ const DELETE_OPTIONS: Message = Message(&[
     pointer(3, "orphanDependents", Form::Boolean),
     pointer(4, "propagationPolicy", Form::Text),
     field(5, "dryRun", TEXTS),
+    pointer(6, "ignoreStoreReadErrorWithClusterBreakingPotential", Form::Boolean),
 ]);

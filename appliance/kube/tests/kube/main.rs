@@ -7,6 +7,7 @@
 mod access;
 mod apply;
 mod client;
+mod damaged;
 mod facades;
 mod forms;
 mod golden;
