@@ -20,7 +20,9 @@ use firesteel_resources::{
     access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
     roles::{Line, Role, UNSEEN, Wanted},
 };
-use firesteel_store::{EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, Range, Revision, WatchError};
+use firesteel_store::{
+    EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, PageRead, Range, Revision, WatchError,
+};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
@@ -103,12 +105,19 @@ fn accounts() -> GroupResource {
 }
 
 impl Rights {
-    /// Reads all grants and service accounts.
+    /// Reads all grants and service accounts. Where their lists are damaged nobody but the owner may do anything until
+    /// they can be read: see [`Rights::follow`].
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store is closed.
     pub async fn open(core: &Core) -> anyhow::Result<Self> {
-        let view = View::read(core).await?;
+        let view = match View::read(core).await {
+            Ok(view) => view,
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "who has which role cannot be read");
+                View::behind(core).await?
+            }
+        };
         Ok(Self { core: core.clone(), view: Mutex::new(view), generation: watch::Sender::new(0) })
     }
 
@@ -186,6 +195,12 @@ impl Watches {
 }
 
 impl View {
+    /// Nothing is known.
+    async fn behind(core: &Core) -> anyhow::Result<Self> {
+        let watches = Watches::open(core, core.store().current()).await?;
+        Ok(Self { grants: BTreeMap::new(), accounts: BTreeMap::new(), watches, is_behind: true })
+    }
+
     async fn read(core: &Core) -> anyhow::Result<Self> {
         // Watches begin before the lists are read: a change in between is seen twice, and not missed.
         let watches = Watches::open(core, core.store().current()).await?;
@@ -194,9 +209,10 @@ impl View {
             let (mut at, mut after) = (None, None);
             loop {
                 let range = Range { at, after: after.as_ref(), ..Range::all(&kind) };
-                let page = core.store().page(range, PAGE_OBJECTS_MAX).await?;
+                // What is damaged gives nothing.
+                let PageRead { page, last, .. } = core.store().page_with_damaged(range, PAGE_OBJECTS_MAX).await?;
                 at = Some(page.revision);
-                after = page.items.last().map(|object| object.key.position());
+                after = last;
                 for object in &page.items {
                     view.note(&object.key, Some(&object.value));
                 }

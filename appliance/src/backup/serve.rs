@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use bytes::Bytes;
 use firesteel_kube::Status;
-use firesteel_store::{Lineage, Store};
+use firesteel_store::{Damage, DamageReport, GroupResource, Lineage, Store};
 use futures_util::stream;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, StreamBody};
@@ -105,8 +105,27 @@ impl Backups {
             })
             .collect();
         let revision = self.store.current().0;
-        let body = serde_json::json!({"store": store_text(lineage.store), "revision": revision, "epochs": epochs});
+        let body = serde_json::json!({
+            "store": store_text(lineage.store), "revision": revision, "epochs": epochs, "damage": self.damage(),
+        });
         json(StatusCode::OK, &body)
+    }
+
+    /// What is known to be damaged.
+    fn damage(&self) -> serde_json::Value {
+        let DamageReport { objects, has_more, kinds, structure } = self.store.damage();
+        let object = |damage: &Damage| {
+            serde_json::json!({
+                "object": damage.key.to_string(), "revision": damage.revision.0, "cause": damage.cause.to_string(),
+            })
+        };
+        let kind = |(kind, why): &(GroupResource, String)| serde_json::json!({"kind": kind.to_string(), "cause": why});
+        serde_json::json!({
+            "objects": objects.iter().map(object).collect::<Vec<_>>(),
+            "hasMore": has_more,
+            "kinds": kinds.iter().map(kind).collect::<Vec<_>>(),
+            "structure": structure,
+        })
     }
 
     /// Blocks for as long as the disk needs.

@@ -114,6 +114,8 @@ pub struct Client {
 #[error("{message}")]
 pub(crate) struct ApiError {
     pub code: u16,
+    /// In one word; empty where the answer has none.
+    pub reason: String,
     pub message: String,
 }
 
@@ -203,11 +205,10 @@ impl Client {
         let code = response.status();
         // Without it the status alone is told.
         let body = bounded(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
-        let message = serde_json::from_slice::<Value>(&body)
-            .ok()
-            .and_then(|status| status.get("message").and_then(Value::as_str).map(str::to_owned))
-            .unwrap_or_else(|| format!("the appliance answered {code}"));
-        Err(ApiError { code: code.as_u16(), message }.into())
+        let status = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+        let text = |field: &str| status.get(field).and_then(Value::as_str).map(str::to_owned);
+        let message = text("message").unwrap_or_else(|| format!("the appliance answered {code}"));
+        Err(ApiError { code: code.as_u16(), reason: text("reason").unwrap_or_default(), message }.into())
     }
 
     /// # Errors

@@ -6,6 +6,7 @@ mod apply;
 mod audit;
 mod backup;
 mod client;
+mod delete_unread;
 mod describe;
 mod get;
 #[cfg(test)]
@@ -233,6 +234,15 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Delete an object whose stored value is damaged, unread
+    ///
+    /// For what no backup brings back. Neither finalizers nor dependents are looked at: what the object stood for (a
+    /// host's disks, its power) is not seen to. Nothing is deleted that can be read. Takes the role `admin`.
+    DeleteUnread {
+        /// `hosts`, or another kind by its plural or short name
+        kind: String,
+        name: String,
+    },
     /// Who asked the API for what: writes, refusals, reading of secrets, and backups, as lines of JSON
     Audit {
         /// Go on with what comes
@@ -329,6 +339,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             privacy::keep_files();
             backup::restore(Order { backup: file, data, keys, force, now: jiff::Timestamp::now() })
         }
+        Command::DeleteUnread { kind, name } => delete_unread::run(&client()?, &kind, &name).await,
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         Command::Rehandoff { host } => rehandoff::run(&client()?, &host).await,
         Command::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, (finish, force), undo).await,

@@ -8,7 +8,7 @@
 //! | `GET /firesteel.dev/fleet` | whether the hosts get where they are to be, for whoever waits for them |
 //! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for whoever may read the host and its journal |
 //! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
-//! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
+//! | `GET /firesteel.dev/store` | which store this is, from which backups it was restored, and what of it is damaged |
 //! | `GET /firesteel.dev/unknown-hosts` | unknown machines that boot from the network; for all who may list discovered hosts |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
 //! | `POST /firesteel.dev/rotate-ca?finish=true&force=true&undo=true` | begins an overlap with a new CA, ends it (with hosts that wait for the old one only by force), or takes the last of these back |

@@ -82,7 +82,18 @@ impl Now {
             let help = "Whether not even leases, halts and deletions can be stored: 0 or 1";
             to.gauge("firesteel_store_unwritable", help, number(storage.unwritable.is_some().into()))?;
         }
+        self.damage(to)?;
         to.flushes(&self.store.flushes())
+    }
+
+    fn damage(&self, to: &mut Page<'_>) -> fmt::Result {
+        let damage = self.store.damage();
+        let help = "Objects whose stored values are not what was written";
+        to.gauge("firesteel_store_damaged_objects", help, number(damage.objects.len() as u64))?;
+        let help = "Kinds of which nothing is answered, since their lists are damaged";
+        to.gauge("firesteel_store_damaged_kinds", help, number(damage.kinds.len() as u64))?;
+        let help = "Whether pages of the database were met that make no sense: 0 or 1";
+        to.gauge("firesteel_store_damaged_structure", help, number(u64::from(damage.structure.is_some())))
     }
 
     fn process(&self, to: &mut Page<'_>) -> fmt::Result {

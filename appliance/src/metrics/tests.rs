@@ -62,6 +62,7 @@ async fn both_formats_have_the_same_samples_under_their_own_descriptions() {
         assert_eq!(value(&classic, "firesteel_store_flush_duration_seconds_count"), 1.0);
         assert_eq!(value(&classic, r#"firesteel_store_flush_duration_seconds_bucket{le="+Inf"}"#), 1.0);
         assert_eq!(value(&classic, "firesteel_store_revision"), 1.0);
+        assert_eq!(value(&classic, "firesteel_store_damaged_objects"), 0.0);
         assert_eq!(value(&classic, "firesteel_audit_lost_total"), 0.0);
         let end = r#"firesteel_certificate_end_timestamp_seconds{certificate="server"}"#;
         assert_eq!(value(&classic, end), 1_900_000_000.0);

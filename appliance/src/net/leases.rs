@@ -14,7 +14,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Mac, Rest};
-use firesteel_store::{Durability, HighWater, Spending, StoreRoom, disk_is_full_at_start};
+use firesteel_store::{Durability, HighWater, Spending, StoreRoom, disk_is_full_at_start, file_is_damaged};
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -66,6 +66,17 @@ struct Job {
     id: CommitId,
     changes: Vec<LeaseChange>,
     spending: Spending,
+}
+
+impl LeaseStoreError {
+    /// Whether the file is not what was written to it.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } => file_is_damaged(source),
+            Self::Version { .. } | Self::Thread(_) => false,
+        }
+    }
 }
 
 /// The way to the thread that owns the database.

@@ -1,4 +1,5 @@
-//! The API without machines (`--api-only`): every host says why nothing happens to it.
+//! The API without machines (`--api-only`, or because what machines are served by cannot be read): every host says why
+//! nothing happens to it.
 
 use firesteel_kube::{Change, Core, Objects, Part, Status};
 use firesteel_resources::{BareMetalHost, Condition, bare_metal_host::BareMetalHostStatus, set_condition};
@@ -10,12 +11,20 @@ const READY: &str = "Ready";
 const REASON: &str = "ApiOnly";
 const MESSAGE: &str = "this appliance serves its API alone (--api-only): no host is inspected, provisioned or switched";
 
-/// Tells each host that nobody has told of its state, for as long as the process lives.
+/// What hosts say where that was not asked for.
+const WITHHELD: &str = "NoMachineServed";
+
+/// Tells each host that nobody has told of its state, for as long as the process lives. `why` no machine is served,
+/// where it is not by the settings.
 ///
 /// # Errors
 /// When the store fails.
-pub(super) async fn tell_hosts(core: Core) -> anyhow::Result<()> {
+pub(super) async fn tell_hosts(core: Core, why: Option<String>) -> anyhow::Result<()> {
     let failed = |status: Status| anyhow::anyhow!(status.message);
+    let (reason, message) = match &why {
+        Some(why) => (WITHHELD, format!("no host is inspected, provisioned or switched: {why}")),
+        None => (REASON, MESSAGE.to_owned()),
+    };
     let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
     let mut changes = hosts.subscribe().await.map_err(failed)?;
     loop {
@@ -26,7 +35,7 @@ pub(super) async fn tell_hosts(core: Core) -> anyhow::Result<()> {
         let (namespace, name) = (&host.metadata.namespace, &host.metadata.name);
         // Seconds, as Kubernetes' times have them.
         let now = Timestamp::from_second(Timestamp::now().as_second())?;
-        let told = hosts.modify(namespace, name, Part::Status, |host| tell(host, now)).await;
+        let told = hosts.modify(namespace, name, Part::Status, |host| tell(host, reason, &message, now)).await;
         if let Err(status) = told {
             tracing::warn!(%namespace, %name, error = %status.message, "telling a host why nothing happens to it");
         }
@@ -37,12 +46,12 @@ fn is_silent(status: Option<&BareMetalHostStatus>) -> bool {
     status.is_none_or(|status| status.conditions.iter().all(|condition| condition.type_ != READY))
 }
 
-fn tell(host: &mut BareMetalHost, now: Timestamp) {
+fn tell(host: &mut BareMetalHost, reason: &str, message: &str, now: Timestamp) {
     if !is_silent(host.status.as_ref()) {
         return;
     }
     let status = host.status.get_or_insert_default();
-    let condition = Condition::new(READY, false, REASON, MESSAGE).observed(host.metadata.generation);
+    let condition = Condition::new(READY, false, reason, message).observed(host.metadata.generation);
     set_condition(&mut status.conditions, condition, now);
 }
 
@@ -55,15 +64,15 @@ mod tests {
     fn what_somebody_said_of_a_host_stays() {
         let (at, later) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
         let mut host = BareMetalHost::default();
-        tell(&mut host, at);
+        tell(&mut host, REASON, MESSAGE, at);
         let told = host.status.clone().unwrap();
         assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].reason.as_str()), (READY, REASON));
-        tell(&mut host, later);
+        tell(&mut host, REASON, MESSAGE, later);
         assert_eq!(host.status, Some(told));
         let status = host.status.get_or_insert_default();
         set_condition(&mut status.conditions, Condition::new(READY, true, "Ready", ""), at);
         let said = host.status.clone();
-        tell(&mut host, later);
+        tell(&mut host, REASON, MESSAGE, later);
         assert_eq!(host.status, said);
     }
 }

@@ -12,6 +12,10 @@
 //!
 //! All tasks live in one set: the first that fails, or panics, ends the process, and whoever
 //! supervises it starts it again; every part goes on from what is on disk.
+//!
+//! Damage does not end the process, and starting it again would not help: a database that cannot be opened leaves
+//! an API that says so ([`unopened`]), and what machines are served by and cannot be read leaves the API alone
+//! ([`withheld`]).
 
 mod alone;
 pub mod api;
@@ -30,15 +34,18 @@ mod pods;
 pub mod renewal;
 mod room;
 pub mod settings;
+mod store_check;
 pub mod streams;
+mod unopened;
 mod upkeep;
+mod withheld;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use firesteel_control::{StoreClock, log_doubt, receipts::file::public_pem, runtime::Tokio};
-use firesteel_kube::Core;
-use firesteel_store::Store;
+use firesteel_kube::{Core, Status};
+use firesteel_store::{Store, StoreRoom};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinSet,
@@ -79,9 +86,24 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let room = room::open(&data.path(""));
     let data = data.with_room(Arc::clone(&room));
     let database = data.path("resources.db");
-    let key_file = KeyFile::open(&settings.secrets_key, &database).context("opening the key of the secrets")?;
-    let store = key_file.open_store_in(&database, settings.durability, Some(Arc::clone(&room)))?;
-    let core = open_store(store).await?;
+    let (key_file, store) = match open_database(&settings, &database, &room) {
+        Ok(opened) => opened,
+        Err(error) => match unopened::why(&error, &data.path("")) {
+            Some(why) => return unopened::serve(&settings, &data, why).await,
+            None => return Err(error),
+        },
+    };
+    serve(&settings, &data, room, (key_file, store)).await
+}
+
+/// What a database that was opened can serve.
+async fn serve(
+    settings: &Settings,
+    data: &DataDir,
+    room: Arc<StoreRoom>,
+    (key_file, store): (KeyFile, Store),
+) -> anyhow::Result<()> {
+    let core = open_core(store).await?;
     room::halt_where_nothing_is_stored(&core).await?;
     let clock = StoreClock::new(&core, Arc::new(Tokio::new()), built::built_at());
     // Before anything else: the next start is to know that this clock was in use.
@@ -96,29 +118,38 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     // Its threads live until the end.
     let _way_out = if settings.api_only {
-        tasks.spawn(follow_clock(clock));
-        serve_alone(&mut tasks, &settings, &data, &core, (own, metrics)).await?
+        serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), None).await?
     } else {
-        serve_machines(&mut tasks, &settings, &data, (&core, &clock), (own, metrics)).await?
+        let parts = (own.clone(), metrics.clone());
+        match serve_machines(&mut tasks, settings, data, (&core, &clock), parts).await {
+            Ok(way_out) => way_out,
+            Err(error) => {
+                let Some(why) = withheld::why(&error) else { return Err(error) };
+                tracing::error!("no machine is served: {why}");
+                serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), Some(why)).await?
+            }
+        }
     };
     upkeep::spawn(&mut tasks, &core, key_file);
     room::spawn(&mut tasks, &core, room);
     until_signal(tasks).await
 }
 
-/// The API, and nothing that a machine could reach.
+/// The API, and nothing that a machine could reach; `why`, where that was not asked for.
 async fn serve_alone(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     settings: &Settings,
     data: &DataDir,
-    core: &Core,
+    (core, clock): (&Core, &StoreClock),
     (own, metrics): (Own, Metrics),
+    why: Option<String>,
 ) -> anyhow::Result<WayOut> {
     let names = Names { addresses: Vec::new(), names: Vec::new() };
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
     api.spawn(tasks, core, own, Operators::default(), &metrics)?;
-    tasks.spawn(alone::tell_hosts(core.clone()));
+    tasks.spawn(alone::tell_hosts(core.clone(), why));
+    tasks.spawn(follow_clock(clock.clone()));
     // Without machines, too: it may be where images are got for bundles.
     let way_out = WayOut::open(&settings.outward, vec![address])?;
     FollowedStreams::open(data, settings, core, &way_out)?.spawn(tasks);
@@ -172,18 +203,30 @@ async fn follow_clock(clock: StoreClock) -> anyhow::Result<()> {
     }
 }
 
-async fn open_store(store: Store) -> anyhow::Result<Core> {
+fn open_database(settings: &Settings, database: &Path, room: &Arc<StoreRoom>) -> anyhow::Result<(KeyFile, Store)> {
+    let key_file = KeyFile::open(&settings.secrets_key, database).context("opening the key of the secrets")?;
+    let store = key_file.open_store_in(database, settings.durability, Some(Arc::clone(room)))?;
+    Ok((key_file, store))
+}
+
+async fn open_core(store: Store) -> anyhow::Result<Core> {
     log_lineage(store.lineage());
     let core = Core::new(store, kinds::registry());
-    core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
-    match core.publish_kinds().await {
-        // They only show what is served; the next start makes up for it.
-        Err(status) if status.is_unstorable() => {
-            tracing::error!(error = %status.message, "the definitions of kinds stay as an earlier program left them");
-        }
-        published => published.map_err(|status| anyhow::anyhow!(status.message))?,
-    }
+    unless(core.ensure_namespace("default").await, Status::is_unreadable, "looking for the namespace default")?;
+    // They only show what is served; the next start, or the next pass, makes up for it.
+    unless(core.publish_kinds().await, Status::is_unstorable, "publishing the kinds that are served")?;
     Ok(core)
+}
+
+/// What hinders nobody does not keep the appliance from starting: whoever asks for what is damaged is told.
+fn unless(done: Result<(), Status>, is_no_hindrance: fn(&Status) -> bool, what: &str) -> anyhow::Result<()> {
+    match done {
+        Err(status) if is_no_hindrance(&status) => {
+            tracing::error!(error = %status.message, "{what}");
+            Ok(())
+        }
+        done => done.map_err(|status| anyhow::anyhow!("{what}: {}", status.message)),
+    }
 }
 
 async fn until_signal(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {

@@ -25,6 +25,7 @@ use super::{
     data_dir::DataDir,
     dhcp_clients::{boot_answers, dhcp_events},
     settings::Settings,
+    withheld::Withheld,
 };
 use crate::{
     http::boot_files::BootFiles,
@@ -57,7 +58,13 @@ pub struct Served {
 pub async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
     let objects: Objects<Provisioning> =
         Objects::new(core, "metal3.io", "Provisioning").map_err(|status| anyhow::anyhow!(status.message))?;
-    let stored = objects.get("", SINGLETON).await.map_err(|status| anyhow::anyhow!(status.message))?;
+    let stored = objects.get("", SINGLETON).await.map_err(|status| {
+        // What it says now is not known, whatever a file says of the first start.
+        if status.is_unreadable() {
+            return anyhow::Error::new(Withheld(status.message));
+        }
+        anyhow::anyhow!(status.message)
+    })?;
     let provisioning = match (stored, &settings.provisioning) {
         (Some(stored), _) => stored,
         (None, Some(path)) => {

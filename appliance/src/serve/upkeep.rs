@@ -6,7 +6,7 @@ use firesteel_kube::{Core, life, quota::usage};
 use firesteel_store::{Compactor, GroupResource, Retention};
 use tokio::task::JoinSet;
 
-use super::{at_rest::KeyFile, no_controller};
+use super::{at_rest::KeyFile, no_controller, store_check};
 
 /// Between two compactions.
 const COMPACTED_EVERY: Duration = Duration::from_secs(10);
@@ -27,6 +27,7 @@ pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_fi
     tasks.spawn(async move { keep_sealed(sealed, key_file).await });
     let compacted = core.clone();
     tasks.spawn(async move { compact(compacted).await });
+    tasks.spawn(store_check::run(core.clone()));
     no_controller::spawn(tasks, core);
     let counted = core.clone();
     tasks.spawn(async move { show_usage(counted).await });

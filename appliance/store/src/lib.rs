@@ -75,7 +75,8 @@ pub use recorded::RecordedTime;
 pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
 pub use sqlite::{
-    CheckedChanges, Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, restore, revision_of,
+    CheckedChanges, Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, file_is_damaged,
+    restore, revision_of,
 };
 pub use store::{CommitTerms, Store};
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, PageRead, Position, Range, Revision};

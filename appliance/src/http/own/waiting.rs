@@ -24,6 +24,8 @@ pub(super) async fn of_old_ca(api: &Api, certificates: &Certificates, now: Times
     let state = state.map_err(|error| Status::internal(format!("looking at the CA: {error:#}")))?;
     let Some(begun) = state.begun else { return Ok(Vec::new()) };
     let journals: Objects<HostJournal> = Objects::new(api.core(), "firesteel.dev", "HostJournal")?;
+    // Where their list is damaged this says so, and a subscription would wait until it is not.
+    journals.count(None).await?;
     // One at a time: a journal may be large, and there may be thousands.
     let mut journals = journals.subscribe().await?;
     let mut hosts = Vec::new();

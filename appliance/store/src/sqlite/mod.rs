@@ -373,13 +373,22 @@ fn in_words(error: &rusqlite::Error) -> String {
     }
 }
 
-/// Whether the file is not as SQLite wrote it, or the disk does not give it.
+/// Whether the file is not as SQLite wrote it, or the disk does not give it. What it does not take is another matter.
 fn is_structural(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SystemIoFailure};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | SystemIoFailure))
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
+    use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ};
+    let unread = [SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ];
+    // `Unknown` is a statement that does not fit the tables: statements are always the same.
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | Unknown))
+        || error.sqlite_extended_error_code().is_some_and(|code| unread.contains(&code))
         // A column of a type, or a text of bytes, that was never written.
         || matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
+}
+
+/// Whether an error says that a database's file is not what was written to it.
+pub fn file_is_damaged(error: &rusqlite::Error) -> bool {
+    is_structural(error)
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
