@@ -27,8 +27,10 @@
 //! One thread writes, with `synchronous=FULL` in WAL mode; some others read. The file beside the
 //! database named `.lock` keeps a second process out, whose watchers would see nothing.
 
+mod apply;
 mod backup;
 mod compact;
+mod faults;
 mod heads;
 mod histories;
 mod pages;
@@ -64,8 +66,11 @@ use crate::room::StoreRoom;
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Revision};
 
+use faults::{in_words, is_structural};
+
 pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
+pub use faults::file_is_damaged;
 pub(crate) use read::{count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use scrub::ScrubStep;
@@ -360,35 +365,6 @@ fn compacted_kinds(connection: &Connection) -> rusqlite::Result<Vec<(GroupResour
         }
     }
     Ok(found)
-}
-
-/// What happened, and what to do where that is known.
-fn in_words(error: &rusqlite::Error) -> String {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => format!("{error}; free space on the disk of the data folder"),
-        Some(_) | None if is_structural(error) => {
-            format!("{error}; the file is damaged: stop the appliance and restore a backup")
-        }
-        Some(_) | None => error.to_string(),
-    }
-}
-
-/// Whether the file is not as SQLite wrote it, or the disk does not give it. What it does not take is another matter.
-fn is_structural(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
-    use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ};
-    let unread = [SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ];
-    // `Unknown` is a statement that does not fit the tables: statements are always the same.
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | Unknown))
-        || error.sqlite_extended_error_code().is_some_and(|code| unread.contains(&code))
-        // A column of a type, or a text of bytes, that was never written.
-        || matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
-}
-
-/// Whether an error says that a database's file is not what was written to it.
-pub fn file_is_damaged(error: &rusqlite::Error) -> bool {
-    is_structural(error)
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {

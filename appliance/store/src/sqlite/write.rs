@@ -11,24 +11,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
-use super::{
-    Database, compact, in_words, integer, is_structural, meta, pages, reseal, revision, scrub, settle, short, tally,
-};
+use super::apply::{self, Applied};
+use super::{Database, compact, in_words, is_structural, pages, reseal, scrub, settle, short};
 use crate::damage::DamageBook;
 use crate::error::{CommitError, ResealError};
 use crate::high_water::HighWater;
 use crate::hub::Hub;
-use crate::meter::{Allowance, Measured, Meter, Usage};
+use crate::meter::{Meter, Usage};
 use crate::recorded::RecordedTime;
-use crate::room::{ChangeBudget, Spending, StoreRoom};
-use crate::seal::Keyring;
+use crate::room::{ChangeBudget, Spending};
 use crate::store::CommitTerms;
-use crate::types::{Event, EventKind, GroupResource, Guard, Key, Op, Revision};
+use crate::types::{EventKind, GroupResource, Guard, Op, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
 const BATCH_MAX: usize = 256;
@@ -299,7 +295,7 @@ impl StoreWriter {
     /// Writes what may be written of a batch, and counts it.
     fn apply(&mut self, batch: &[Commit], budget: ChangeBudget) -> rusqlite::Result<Applied> {
         let mut counted = Vec::with_capacity(batch.len());
-        let applied = apply(&mut self.database, &mut self.meter, (batch, budget), &mut counted);
+        let applied = apply::batch(&mut self.database, &mut self.meter, (batch, budget), &mut counted);
         match &applied {
             Ok(applied) => self.meter.reached(applied.current),
             // If it is durable after all, the revision says so, and all is counted again.
@@ -335,214 +331,6 @@ fn record_time(connection: &mut Connection, time: RecordedTime) -> rusqlite::Res
             .execute(params![key, value])?;
     }
     transaction.commit()
-}
-
-struct Applied {
-    start: Revision,
-    outcomes: Vec<Result<Revision, CommitError>>,
-    events: Vec<Event>,
-    /// Kinds with a change of which nobody can say what was before, and the last such change.
-    cuts: Vec<(GroupResource, Revision)>,
-    current: Revision,
-}
-
-fn apply(
-    database: &mut Database,
-    meter: &mut Meter,
-    (batch, mut budget): (&[Commit], ChangeBudget),
-    counted: &mut Vec<Measured>,
-) -> rusqlite::Result<Applied> {
-    let Database { connection, keyring, damages, room } = database;
-    let keyring = keyring.as_deref();
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let start = meta(&transaction, "revision")?;
-    if meter.revision() != start {
-        *meter = compact::measure(&transaction, damages)?;
-    }
-    let mut current = start;
-    let mut outcomes = Vec::with_capacity(batch.len());
-    let mut events = Vec::with_capacity(batch.len());
-    let mut cuts = Vec::new();
-    for Commit { op, guards, terms, .. } in batch {
-        let judged = match broken(damages, op, guards) {
-            Some(refused) => Err(refused),
-            None => check(&transaction, op, guards)?,
-        };
-        let previous = match judged {
-            Ok(previous) => previous,
-            Err(refused) => {
-                outcomes.push(Err(refused));
-                continue;
-            }
-        };
-        if let Err(refused) = check_allowances(&transaction, meter, op, previous, &terms.allowances)? {
-            outcomes.push(Err(refused));
-            continue;
-        }
-        if terms.spending == Spending::Ordinary && !budget.takes(op.value().len()) {
-            outcomes.push(Err(CommitError::Full(room.as_deref().map_or_else(String::new, StoreRoom::why_refused))));
-            continue;
-        }
-        current = Revision(current.0 + 1);
-        let Wrote { event, change, is_cut } = write(&transaction, keyring, op, previous, current)?;
-        if is_cut {
-            cuts.push((event.key.kind.clone(), current));
-        }
-        meter.apply(&change);
-        counted.push(change);
-        events.push(event);
-        outcomes.push(Ok(current));
-    }
-    if current != start {
-        transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'revision'")?.execute([integer(current)])?;
-        transaction.commit()?;
-    }
-    Ok(Applied { start, outcomes, events, cuts, current })
-}
-
-/// The refusal of a change that would be judged by a damaged list: what seems to be absent may be there.
-fn broken(damages: &DamageBook, op: &Op, guards: &[Guard]) -> Option<CommitError> {
-    let mut kinds = guards.iter().map(Guard::key).chain([op.key()]).map(|key| &key.kind);
-    kinds.find_map(|kind| {
-        let why = damages.why_broken(kind)?;
-        Some(CommitError::Damaged(format!("the list of {kind} is damaged: {why}")))
-    })
-}
-
-/// Whether a change adds no more than may be.
-fn check_allowances(
-    transaction: &Transaction<'_>,
-    meter: &Meter,
-    op: &Op,
-    previous: Revision,
-    allowances: &[Allowance],
-) -> rusqlite::Result<Result<(), CommitError>> {
-    if allowances.is_empty() {
-        return Ok(Ok(()));
-    }
-    let replaced: Option<i64> = transaction
-        .prepare_cached("SELECT length(value) FROM log WHERE revision = ?1")?
-        .query_row([integer(previous)], |row| row.get(0))
-        .optional()?;
-    let replaced = replaced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-    let change = Measured::of(op.key(), op.event_kind(), op.value().len(), replaced);
-    let exceeded = meter.check(&change, allowances);
-    Ok(if exceeded.is_empty() { Ok(()) } else { Err(CommitError::Exceeds { key: op.key().clone(), exceeded }) })
-}
-
-/// Where the object stands if the change may be made; `Revision(0)` if it does not exist.
-fn check(transaction: &Transaction<'_>, op: &Op, guards: &[Guard]) -> rusqlite::Result<Result<Revision, CommitError>> {
-    for guard in guards {
-        if let Err(refused) = guard.check(find(transaction, guard.key())?) {
-            return Ok(Err(refused));
-        }
-    }
-    Ok(op.check(find(transaction, op.key())?))
-}
-
-fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
-    transaction
-        .prepare_cached(
-            "SELECT revision FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4",
-        )?
-        .query_row(params![&*key.kind.group, &*key.kind.resource, key.namespace, key.name], |row| {
-            row.get(0).map(revision)
-        })
-        .optional()
-}
-
-/// What became of a change.
-struct Wrote {
-    event: Event,
-    change: Measured,
-    /// What was before cannot be told in the event.
-    is_cut: bool,
-}
-
-fn write(
-    transaction: &Transaction<'_>,
-    keyring: Option<&Keyring>,
-    op: &Op,
-    previous: Revision,
-    current: Revision,
-) -> rusqlite::Result<Wrote> {
-    let key = op.key();
-    let sealed = match keyring.filter(|keyring| keyring.seals(key)) {
-        Some(keyring) => {
-            let sealed = keyring.seal(key, op.value());
-            Some(sealed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?)
-        }
-        None => None,
-    };
-    let (group, resource) = (&*key.kind.group, &*key.kind.resource);
-    let kind = op.event_kind();
-    let value: &[u8] = sealed.as_deref().unwrap_or(op.value());
-    let head =
-        RowHead { revision: integer(current), op: code(kind), previous: integer(previous), sealed: sealed.is_some() };
-    transaction
-        .prepare_cached(
-            "INSERT INTO log(revision, grp, resource, namespace, name, op, previous, value, sealed)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            head.revision,
-            group,
-            resource,
-            key.namespace,
-            key.name,
-            head.op,
-            head.previous,
-            value,
-            head.sealed,
-        ])?;
-    let id = kind_id(transaction, &key.kind)?;
-    put_sum(transaction, id, key, head, value)?;
-    if kind == EventKind::Deleted {
-        transaction
-            .prepare_cached("DELETE FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4")?
-            .execute(params![group, resource, key.namespace, key.name])?;
-    } else {
-        transaction
-            .prepare_cached(
-                "INSERT INTO object(grp, resource, namespace, name, revision) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT DO UPDATE SET revision = excluded.revision",
-            )?
-            .execute(params![group, resource, key.namespace, key.name, integer(current)])?;
-    }
-    tally::note(transaction, id, key, previous, if kind == EventKind::Deleted { Revision(0) } else { current })?;
-    let (previous, replaced_bytes, is_cut) = before(transaction, keyring, key, previous)?;
-    let change = Measured::of(key, kind, value.len(), replaced_bytes);
-    let event = Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous };
-    Ok(Wrote { event, change, is_cut })
-}
-
-/// What was there before a change, how long it is as it lies there, and whether it is damaged: that is to keep neither
-/// this change nor the others of its batch from being written.
-fn before(
-    transaction: &Transaction<'_>,
-    keyring: Option<&Keyring>,
-    key: &Key,
-    previous: Revision,
-) -> rusqlite::Result<(Option<Bytes>, usize, bool)> {
-    if previous == Revision(0) {
-        return Ok((None, 0, false));
-    }
-    let at = integer(previous);
-    let sql = concat!("SELECT ", stored_columns!("l"), " FROM log l WHERE l.revision = ?1");
-    let found = transaction.prepare_cached(sql)?.query_row([at], |row| Ok(RowFound::of(row, 0))).optional();
-    let row = match found {
-        Ok(found) => found.unwrap_or(RowFound::Nothing),
-        Err(error) if is_structural(&error) => RowFound::Unreadable(in_words(&error)),
-        Err(error) => return Err(error),
-    };
-    let bytes = row.bytes();
-    match row.open(keyring, key, at) {
-        Ok((value, _)) => Ok((Some(value), bytes, false)),
-        Err(cause) => {
-            tracing::error!(%key, "watches are not shown what was before a change, and begin anew: {cause}");
-            Ok((None, bytes, true))
-        }
-    }
 }
 
 /// How `log.op` says what happened; part of the format on disk.
