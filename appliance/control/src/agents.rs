@@ -102,11 +102,12 @@ impl Control {
     }
 
     fn host_of(&self, claims: &Claims) -> Result<HostKey, Refusal> {
-        self.views()
-            .by_uid
-            .get(&claims.subject)
-            .cloned()
-            .ok_or_else(|| refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"))
+        let views = self.views();
+        let key = views.by_uid.get(&claims.subject).cloned();
+        key.ok_or_else(|| match views.unreadable_host() {
+            Some(why) => refusal(RefusalReason::Busy, &why),
+            None => refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"),
+        })
     }
 
     /// The boot of this host's MACs is over: its agent is there. The step that follows looks at it.

@@ -13,7 +13,7 @@ use crate::{
     boot_again::BootAgain,
     boot_record::BootStage,
     discovery::{self, DiscoveryBoot},
-    views::NetworkView,
+    views::{HostView, NetworkView},
 };
 
 /// How long a boot token opens kernel, initramfs and hello, and the agent's reports after it. Longer than
@@ -182,8 +182,13 @@ impl Control {
     /// The entry for a MAC, and the uid of its host.
     fn boot_entry(&self, mac: Mac) -> (BootEntry, String) {
         let views = self.views();
-        let Some(key) = views.by_mac.get(&mac) else { return (BootEntry::Discovery, String::new()) };
+        let Some(key) = views.by_mac.get(&mac) else {
+            let entry = views.unreadable_host().map_or(BootEntry::Discovery, |why| exit(&why));
+            return (entry, String::new());
+        };
         match views.hosts.get(key) {
+            // It goes on to its disk: nothing is given, and nothing done.
+            Some(HostView { damage: Some(why), .. }) => (exit(why), String::new()),
             Some(view) => match view.boot_entry.clone() {
                 Some(entry) => (entry, view.uid.clone()),
                 None => (exit("this host was just added: try again"), String::new()),
@@ -255,11 +260,14 @@ impl Control {
     /// Boot MAC and network of the host that an agent token names, while its attempt is the current one.
     fn host_of_token(&self, claims: &Claims) -> Result<(Mac, NetworkView), Denied> {
         let views = self.views();
-        let view = views
-            .by_uid
-            .get(&claims.subject)
-            .and_then(|key| views.hosts.get(key))
-            .ok_or_else(|| Denied::Token("the token's host is gone".to_owned()))?;
+        let view = views.by_uid.get(&claims.subject).and_then(|key| views.hosts.get(key));
+        let view = view.ok_or_else(|| match views.unreadable_host() {
+            Some(why) => Denied::Internal(why),
+            None => Denied::Token("the token's host is gone".to_owned()),
+        })?;
+        if let Some(why) = &view.damage {
+            return Err(Denied::Internal(why.clone()));
+        }
         let current = matches!(&view.boot_entry, Some(BootEntry::Agent { attempt, .. }) if *attempt == claims.attempt);
         if !current {
             return Err(Denied::Token("the token's attempt is over: boot again".to_owned()));

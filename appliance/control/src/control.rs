@@ -55,6 +55,8 @@ const NOTES_MAX: usize = 4096;
 
 /// The group of pools and what they are rendered from.
 const MACHINE_CONFIGS: &str = "machineconfiguration.openshift.io";
+/// Between two looks at a host of which something is damaged.
+const DAMAGE_LOOKED_AT: Duration = Duration::from_secs(60);
 /// Longest wait of a request for the hosts to be read from the store after a start.
 const START_MAX: Duration = Duration::from_secs(5);
 
@@ -269,6 +271,7 @@ impl Control {
         tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_halts(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_damage(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_pools(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_streams(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_groups(), &failures)));
@@ -387,7 +390,12 @@ impl Control {
             };
             if let Err(status) = self.step_begun(&key, stepping).await {
                 // A conflict means that somebody wrote in between: what they wrote is to be seen first.
-                let delay = if status.is_conflict() { Duration::ZERO } else { Duration::from_secs(5) };
+                let delay = match (status.is_conflict(), status.is_unreadable()) {
+                    (true, _) => Duration::ZERO,
+                    // Its end is told.
+                    (false, true) => DAMAGE_LOOKED_AT,
+                    (false, false) => Duration::from_secs(5),
+                };
                 if !status.is_conflict() {
                     self.inner.metrics.step_failed();
                     tracing::error!(host = %key, error = %status.message, "stepping a host");
@@ -435,6 +443,11 @@ impl Control {
 
     async fn step_begun(&self, key: &HostKey, stepping: Stepping<'_>) -> Result<(), Status> {
         let result = self.step(key).await;
+        match &result {
+            Ok(()) => self.thaw(key),
+            Err(status) if status.is_unreadable() => self.freeze(key, status).await,
+            Err(_) => {}
+        }
         if result.as_ref().is_err_and(|status| !status.is_conflict()) {
             // The others do not wait for a host that cannot say what it does. A write that was not acknowledged may
             // have been made.
@@ -465,6 +478,7 @@ impl Control {
             match changes.next().await.map_err(|status| status.message)? {
                 Change::Applied(host) => {
                     let key = key_of(&host);
+                    self.host_is_readable(&key);
                     // A status is what a step made of the rest: it asks for no other one.
                     let asked = ObjectMeta { resource_version: String::new(), ..host.metadata.clone() };
                     if known.get(&key) == Some(&asked) {
@@ -478,6 +492,7 @@ impl Control {
                 }
                 Change::Deleted(host) => {
                     let key = key_of(&host);
+                    self.host_is_readable(&key);
                     known.remove(&key);
                     let is_current = self.views().hosts.get(&key).is_none_or(|view| view.uid == host.metadata.uid);
                     self.views().host_went(&key, &host.metadata.uid);
@@ -507,7 +522,7 @@ impl Control {
                     let _known_before = self.inner.synced.set(());
                 }
                 Change::Undecodable { name, error } => {
-                    tracing::error!(host = %name.name, %error, "a stored host cannot be read; it is left alone");
+                    self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
                 }
             }
         }

@@ -59,6 +59,7 @@ impl Control {
         let doubt = self.config().clock.doubt().map(|doubt| doubt.to_string());
         let views = self.views();
         views.halts.hold().or(doubt).or_else(|| match views.hosts.get(key) {
+            Some(view) if view.damage.is_some() => view.damage.clone(),
             Some(view) if view.boot_entry.is_some() => view.shut.clone(),
             Some(_) | None => Some(NOT_LOOKED.to_owned()),
         })

@@ -94,10 +94,12 @@ impl Control {
     /// When the nonce is not the one of the config that the host's newest installation fetched.
     pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), Denied> {
         let denied = || Denied::Token("no installation waits for this nonce".to_owned());
+        let unknown = || self.unreadable_host().map_or_else(denied, Denied::Internal);
         if !self.knows_hosts().await {
             return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
         }
-        let key = self.views().by_uid.get(uid).cloned().ok_or_else(denied)?;
+        let key = self.views().by_uid.get(uid).cloned();
+        let key = key.ok_or_else(unknown)?;
         let journal = self.inner.journals.read(&key).await.map_err(|status| Denied::Internal(status.message))?;
         let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
         let attempt = fetched.ok_or_else(denied)?.attempt;
@@ -137,7 +139,10 @@ impl Control {
             return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
         }
         let key = self.views().by_uid.get(&claims.subject).cloned();
-        let key = key.ok_or_else(|| Denied::Token("the host of this token is gone".to_owned()))?;
+        let key = key.ok_or_else(|| match self.unreadable_host() {
+            Some(why) => Denied::Internal(why),
+            None => Denied::Token("the host of this token is gone".to_owned()),
+        })?;
         let (now, age, log) = (self.now(), self.token_age(), plain(log));
         let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
         let changed = self

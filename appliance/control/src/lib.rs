@@ -39,6 +39,7 @@ mod clock;
 mod configs;
 mod console;
 mod control;
+mod damaged;
 mod discovery;
 mod effects;
 mod events;

@@ -488,9 +488,13 @@ impl Survey {
         let mut survey = Self {
             is_halted: views.halts.oldest().is_some(),
             discovered: views.discovered.len() as u64,
+            // Those that are known as well are counted below.
+            frozen: views.unreadable.keys().filter(|key| !views.hosts.contains_key(key)).count() as u64,
             ..Self::default()
         };
         for view in views.hosts.values() {
+            let is_counted = view.standing.as_ref().is_some_and(|standing| standing.is_frozen);
+            survey.frozen += u64::from(view.damage.is_some() && !is_counted);
             if let Some(standing) = &view.standing {
                 survey.take(standing, view.agent.progress_at, now);
             }

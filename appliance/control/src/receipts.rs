@@ -95,6 +95,10 @@ impl Control {
 
     /// A host is gone: its receipts stay, and the oldest of hosts that are gone make room.
     pub(crate) async fn tidy_receipts(&self, namespace: &str) {
+        // One that cannot be read seems to be gone, and its receipts are evidence.
+        if self.unreadable_host().is_some() {
+            return;
+        }
         let (all, _) = match self.inner.receipts.list(Some(namespace)).await {
             Ok(listed) => listed,
             Err(status) => return tracing::warn!(%namespace, error = %status.message, "looking through receipts"),

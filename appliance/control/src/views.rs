@@ -4,7 +4,7 @@
 //! are looked up in their store.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct Views {
     pub(crate) by_uid: HashMap<String, HostKey>,
     pub(crate) by_mac: HashMap<Mac, HostKey>,
     pub(crate) agent_addresses: AgentAddresses,
+    /// Stored hosts that cannot be read, and why.
+    pub(crate) unreadable: BTreeMap<HostKey, String>,
     pub(crate) discovered: HashMap<Mac, AgentView>,
     pub(crate) stranger_boots: StrangerBoots,
     pub(crate) images: HashMap<ImageKey, ImageView>,
@@ -93,6 +95,8 @@ pub(crate) struct HostView {
     pub(crate) machine: Option<String>,
     /// Why the newest step found that its disks may not be changed.
     pub(crate) shut: Option<String>,
+    /// What is stored of it and damaged: nothing is done with it, or given to it.
+    pub(crate) damage: Option<String>,
     pub(crate) agent: AgentView,
     /// More than one machine claims to be this host.
     pub(crate) is_claimed: bool,
@@ -294,6 +298,7 @@ impl Views {
             by_uid: HashMap::new(),
             by_mac: HashMap::new(),
             agent_addresses: AgentAddresses::default(),
+            unreadable: BTreeMap::new(),
             discovered: HashMap::new(),
             stranger_boots: StrangerBoots::default(),
             images: HashMap::new(),

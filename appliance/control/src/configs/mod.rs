@@ -146,7 +146,9 @@ impl Control {
         if !self.knows_hosts().await {
             return Err(ConfigRefusal::Starting);
         }
-        let key = self.views().by_uid.get(&claims.subject).cloned().ok_or(ConfigRefusal::NoHost)?;
+        let key = self.views().by_uid.get(&claims.subject).cloned();
+        // Ignition would take it for final that there is no such host.
+        let key = key.ok_or_else(|| self.unreadable_host().map_or(ConfigRefusal::NoHost, ConfigRefusal::Store))?;
         Ok(Asker { key, claims })
     }
 

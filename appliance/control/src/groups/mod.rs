@@ -166,6 +166,11 @@ impl Control {
         self.inner.streams.read.wait().await;
         loop {
             let key = self.inner.groups.queue.next().await;
+            // A host that cannot be read would seem to have left its group.
+            if self.unreadable_host().is_some() {
+                self.inner.groups.queue.wake_in(&key, AGAIN);
+                continue;
+            }
             match self.groups_pass(&key.namespace).await {
                 Ok(None) => {}
                 Ok(Some(delay)) => self.inner.groups.queue.wake_in(&key, delay),

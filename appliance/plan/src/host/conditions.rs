@@ -20,6 +20,7 @@
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
 //! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
 //! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
+//! | StoredObjectDamaged | something stored of the host is damaged: no step is made ([`super::DAMAGED`]); absent else | – |
 //! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
 //!
 //! Messages are ours: each says in words why the host is where it is.

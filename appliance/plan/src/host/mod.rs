@@ -83,7 +83,7 @@ pub use memory::{
     Admitted, Applied, CleanedNote, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, Held, HostMemory, IssuedPlan,
     OrderedOverride, Refused, Restored, State, Uncleaned,
 };
-pub use project::project;
+pub use project::{DAMAGED, project};
 pub use seen::{
     AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, ClaimHeard, CredentialsSeen, Halt, HealthSeen, ImageSeen,
     InstanceSeen, LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work,

@@ -69,9 +69,15 @@ fn moved_hardware(seen: &Seen, old: &BareMetalHostStatus) -> Option<HardwareDeta
     annotations::moved_status(&seen.host.metadata).filter(|_| is_new)?.ok()?.hardware
 }
 
-/// The old conditions, but for one that earlier versions set and `NoController` took the place of.
+/// Something that is stored of the host is damaged, and the host is frozen: set where no step can be made, and gone
+/// with the next one that is.
+pub const DAMAGED: &str = "StoredObjectDamaged";
+
+/// The old conditions, but for one that earlier versions set and `NoController` took the place of, and one that says
+/// that there was no step.
 fn kept(conditions: &[Condition]) -> Vec<Condition> {
-    conditions.iter().filter(|condition| condition.type_ != "FieldsActedOn").cloned().collect()
+    let is_over = |condition: &&Condition| ["FieldsActedOn", DAMAGED].contains(&condition.type_.as_str());
+    conditions.iter().filter(|condition| !is_over(condition)).cloned().collect()
 }
 
 fn operational(memory: &HostMemory) -> OperationalStatus {
