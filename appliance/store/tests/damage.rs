@@ -243,7 +243,12 @@ fn no_damaged_row_makes_a_false_answer() {
         "DROP TRIGGER meta_set; UPDATE meta SET value = value - 9 WHERE key = 'revision'",
         "DROP TRIGGER meta_set; UPDATE meta SET value = 50 WHERE key = 'compacted'",
         "DROP TRIGGER meta_set; UPDATE meta SET value = 1000 WHERE key = 'unsummed'",
+        "DROP TRIGGER meta_set; UPDATE meta SET value = 13 WHERE key = 'schema'",
+        "DROP TRIGGER meta_set; UPDATE meta SET value = 4 WHERE key = 'schema'",
+        "PRAGMA writable_schema = ON; DELETE FROM sqlite_master",
         "DROP TRIGGER meta_gone; DELETE FROM meta WHERE key = 'compacted'",
+        "UPDATE epoch SET timeline = timeline + 1",
+        "DELETE FROM epoch",
         "UPDATE meta_copy SET value = 4 WHERE key = 'compacted'",
         "UPDATE meta SET value = value - 9 WHERE key = 'revision'",
     ] {

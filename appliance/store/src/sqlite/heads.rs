@@ -1,6 +1,6 @@
 //! What a database says of itself: the schema that brings checksums, and whether the counters of `meta`
-//! can be believed. Everything else depends on them, so a database in which they are damaged is not
-//! opened.
+//! and the restores of `epoch` can be believed. Everything else depends on them, so a database in which they are
+//! damaged is not opened.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -9,9 +9,11 @@ use super::{integer, meta};
 use crate::types::{GroupResource, Key, Revision};
 
 /// Checksums: of each row of `log` one of its head (key, revision, kind of the change, revision before), by which
-/// it is followed, and one of all of it. `kind` counts what `object` has of each kind, so that a row that is lost or altered there is
-/// noticed; what an older program wrote is counted and summed later, step by step (see [`super::settle`]).
-/// `meta_copy` has each number of `meta` a second time, inverted; triggers keep it, whoever writes.
+/// it is followed, and one of all of it. `kind` counts what `object` has of each kind, so that a row that is lost or
+/// altered there is noticed; what an older program wrote is counted and summed later, step by step (see
+/// [`super::settle`]).
+/// `meta_copy` has each number of `meta` a second time, inverted, and `epoch_copy` those of `epoch`; triggers keep them,
+/// whoever writes.
 pub(super) const SCHEMA_6: &str = "
     CREATE TABLE kind(
         id INTEGER PRIMARY KEY,
@@ -48,18 +50,42 @@ pub(super) const SCHEMA_6: &str = "
     CREATE TRIGGER meta_gone AFTER DELETE ON meta BEGIN
         DELETE FROM meta_copy WHERE key = OLD.key;
     END;
+    CREATE TABLE epoch_copy(
+        number INTEGER PRIMARY KEY,
+        timeline INTEGER NOT NULL, continues INTEGER NOT NULL, began INTEGER NOT NULL, began_ms INTEGER NOT NULL);
+    INSERT INTO epoch_copy SELECT number, ~timeline, ~continues, ~began, ~began_ms FROM epoch;
+    CREATE TRIGGER epoch_made AFTER INSERT ON epoch BEGIN
+        INSERT INTO epoch_copy VALUES (NEW.number, ~NEW.timeline, ~NEW.continues, ~NEW.began, ~NEW.began_ms);
+    END;
 ";
+
+const COUNTERS_AGREE: &str = "
+    SELECT (SELECT count(*) FROM meta) = (SELECT count(*) FROM meta_copy) AND NOT EXISTS (
+        SELECT 1 FROM meta m LEFT JOIN meta_copy c ON c.key = m.key WHERE c.value IS NOT ~m.value)";
+const EPOCHS_AGREE: &str = "
+    SELECT (SELECT count(*) FROM epoch) = (SELECT count(*) FROM epoch_copy) AND NOT EXISTS (
+        SELECT 1 FROM epoch e LEFT JOIN epoch_copy c ON c.number = e.number
+        WHERE (c.timeline, c.continues, c.began, c.began_ms) IS NOT (~e.timeline, ~e.continues, ~e.began, ~e.began_ms))";
+
+/// Whether the list of its tables is gone: a file that is new has one page at most. It would be taken for a new one.
+pub(super) fn is_emptied(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    Ok(tables == 0 && pages > 1)
+}
+
+/// Whether a schema that is too new for this program is none: a newer program has the copy, too, or nothing of it.
+pub(super) fn is_schema_damaged(connection: &Connection, found: i64) -> bool {
+    let copy = connection.query_row("SELECT ~value FROM meta_copy WHERE key = 'schema'", [], |row| row.get(0));
+    copy.is_ok_and(|copy: i64| copy != found)
+}
 
 /// Why the counters cannot be believed.
 pub(super) fn fault(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    let agree: bool = connection.query_row(
-        "SELECT (SELECT count(*) FROM meta) = (SELECT count(*) FROM meta_copy) AND NOT EXISTS (
-             SELECT 1 FROM meta m LEFT JOIN meta_copy c ON c.key = m.key WHERE c.value IS NOT ~m.value)",
-        [],
-        |row| row.get(0),
-    )?;
-    if !agree {
-        return Ok(Some("its counters and their copies differ".into()));
+    for (agree, what) in [(COUNTERS_AGREE, "counters"), (EPOCHS_AGREE, "restores on record")] {
+        if !connection.query_row(agree, [], |row| row.get::<_, bool>(0))? {
+            return Ok(Some(format!("its {what} and their copies differ")));
+        }
     }
     let counted = meta(connection, "revision")?;
     let newest = newest(connection)?;

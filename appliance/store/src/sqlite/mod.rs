@@ -15,6 +15,7 @@
 //!                         -- resealed, scrub, one row for each kind that is sealed; unsummed
 //! meta_copy(key) -> value -- the same, inverted
 //! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
+//! epoch_copy(number)      -- the same, inverted
 //! ```
 //!
 //! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that, and [`scrub`] about
@@ -249,13 +250,21 @@ fn prepared(
     room: Option<Arc<StoreRoom>>,
 ) -> Result<Database, OpenError> {
     let database = |source| OpenError::Database { path: path.to_owned(), source };
+    let damaged = |what| OpenError::Damaged { path: path.to_owned(), what };
     let mut connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
+    if heads::is_emptied(&connection).map_err(database)? {
+        return Err(damaged("it has pages and no tables".into()));
+    }
     let found = short::at_start(room.as_deref(), || migrate(&mut connection)).map_err(database)?;
     if found > SCHEMA {
-        return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
+        return Err(if heads::is_schema_damaged(&connection, found) {
+            damaged(format!("it gives its schema as {found}, and its copy of the number differs"))
+        } else {
+            OpenError::Schema { path: path.to_owned(), found, known: SCHEMA }
+        });
     }
     if let Some(what) = heads::fault(&connection).map_err(database)? {
-        return Err(OpenError::Damaged { path: path.to_owned(), what });
+        return Err(damaged(what));
     }
     let damages = Arc::new(DamageBook::default());
     short::at_start(room.as_deref(), || tally::at_start(&mut connection, &damages)).map_err(database)?;

@@ -104,6 +104,13 @@ const OF_SCHEMA_6: &str = "
     END;
     CREATE TRIGGER meta_gone AFTER DELETE ON meta BEGIN
         DELETE FROM meta_copy WHERE key = OLD.key;
+    END;
+    CREATE TABLE epoch_copy(
+        number INTEGER PRIMARY KEY,
+        timeline INTEGER NOT NULL, continues INTEGER NOT NULL, began INTEGER NOT NULL, began_ms INTEGER NOT NULL);
+    INSERT INTO epoch_copy SELECT number, ~timeline, ~continues, ~began, ~began_ms FROM epoch;
+    CREATE TRIGGER epoch_made AFTER INSERT ON epoch BEGIN
+        INSERT INTO epoch_copy VALUES (NEW.number, ~NEW.timeline, ~NEW.continues, ~NEW.began, ~NEW.began_ms);
     END;";
 
 fn run(test: impl Future<Output = ()>) {

@@ -96,8 +96,21 @@ fn stage(path: &Path) -> i64 {
 }
 
 /// Tables and triggers, as they are without a scrub.
-const USUAL: [&str; 11] =
-    ["epoch", "kind", "log", "log_gone", "meta", "meta_copy", "meta_gone", "meta_made", "meta_set", "object", "sum"];
+const USUAL: [&str; 13] = [
+    "epoch",
+    "epoch_copy",
+    "epoch_made",
+    "kind",
+    "log",
+    "log_gone",
+    "meta",
+    "meta_copy",
+    "meta_gone",
+    "meta_made",
+    "meta_set",
+    "object",
+    "sum",
+];
 
 fn tables(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
