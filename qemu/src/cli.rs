@@ -352,6 +352,8 @@ fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
 /// Of the simulation's million steps that every run of the tests goes: one of so many parts. `--all` and `simulate` go
 /// all of them.
 const SIMULATED_PART: &str = "5";
+/// Seeds of each damage that `--all` does to a database; every run of the tests goes a few.
+const DAMAGE_SEEDS: &str = "200";
 
 /// How long `--all` has each flood of the suite `attacks` last; every other run of the tests takes the suite's own five
 /// seconds.
@@ -369,7 +371,11 @@ fn test_slots() -> usize {
 fn unit_tests(all: bool) -> anyhow::Result<()> {
     // The simulation is the longest of them.
     let part: &[(&str, &str)] = if all {
-        &[("FIRESTEEL_FLOOD_SECONDS", FLOOD_SECONDS), ("FIRESTEEL_TEST_SPARSE_GIB", SPARSE_GIB)]
+        &[
+            ("FIRESTEEL_DAMAGE_SEEDS", DAMAGE_SEEDS),
+            ("FIRESTEEL_FLOOD_SECONDS", FLOOD_SECONDS),
+            ("FIRESTEEL_TEST_SPARSE_GIB", SPARSE_GIB),
+        ]
     } else {
         &[("FIRESTEEL_SIM_PART", SIMULATED_PART)]
     };

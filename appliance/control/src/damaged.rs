@@ -90,7 +90,8 @@ impl Control {
         }
     }
 
-    /// Has all hosts looked at when damage is found, or is over: who has to freeze, freezes before it is asked anything.
+    /// Has all hosts looked at when damage is found, or is over: a host that has to freeze freezes before it is asked
+    /// anything.
     pub(crate) async fn follow_damage(self) -> Result<(), String> {
         let mut changes = self.config().core.store().damage_changes();
         // Its end is that of the store, which others tell.

@@ -294,7 +294,8 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
             if self.relist.is_some() {
                 match self.list_on().await {
                     Err(status) if status.is_unreadable() => {
-                        tracing::error!(kind = %self.objects.kind.kind, error = %status.message, "a kind cannot be followed");
+                        let kind = &self.objects.kind.kind;
+                        tracing::error!(%kind, error = %status.message, "a kind cannot be followed");
                         tokio::time::sleep(LOOK_AGAIN).await;
                     }
                     listed => listed?,

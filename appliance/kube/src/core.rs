@@ -365,8 +365,8 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
-    /// Removes an object whose stored value is damaged, without a look at it: finalizers, preconditions and dependents are
-    /// not asked about. `None` where it can be read.
+    /// Removes an object whose stored value is damaged, without a look at it: finalizers, preconditions and dependents
+    /// are not asked about. `None` where it can be read.
     pub async fn delete_unread(&self, target: Target<'_>) -> Result<Option<Written>, Status> {
         let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
         let revision = match self.store.get(&key).await {

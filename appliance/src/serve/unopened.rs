@@ -41,8 +41,8 @@ const FOR_OTHERS: &str = "the appliance cannot open its database; its owner is t
 pub(super) fn why(error: &anyhow::Error, data: &Path) -> Option<String> {
     error.downcast_ref::<OpenError>().filter(|error| error.is_damage())?;
     Some(format!(
-        "could not open the database: {error:#}. Nothing is served or changed meanwhile: stop the appliance, look at the \
-         disk, restore a backup with `firesteel restore BACKUP --data {} --force` (what is there is kept under another \
+        "could not open the database: {error:#}. Nothing is served or changed meanwhile: stop the appliance, look at \
+         the disk, restore a backup with `firesteel restore BACKUP --data {} --force` (what is there is kept under another \
          name), and start the appliance again",
         data.display()
     ))

@@ -19,8 +19,8 @@ pub(super) fn why(error: &anyhow::Error) -> Option<String> {
     };
     leases.filter(|error| error.is_damage()).map(|_| {
         format!(
-            "{error:#}: the file is damaged. Stop the appliance, move leases.db and the files beside it (-wal, -shm) to \
-             another place, wait until leases that were given have ended (an hour), and start it again"
+            "{error:#}: the file is damaged. Stop the appliance, move leases.db and the files beside it (-wal, -shm) \
+             to another place, wait until leases that were given have ended (an hour), and start it again"
         )
     })
 }

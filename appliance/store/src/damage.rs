@@ -135,7 +135,7 @@ impl DamageBook {
 
     /// The list of a kind is not what was written.
     pub(crate) fn broke(&self, kind: &GroupResource, why: String) {
-        tracing::error!(%kind, "the list of a kind is damaged, so that nothing of it is answered: {why}; restore a backup");
+        tracing::error!(%kind, "the list of a kind is damaged and nothing of it is answered: {why}; restore a backup");
         self.lock().kinds.insert(kind.clone(), why);
         self.tell();
     }

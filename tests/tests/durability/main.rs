@@ -5,10 +5,16 @@
 //! `fdatasync` between each request and its answer, on the file that holds what was promised, after
 //! it was written there. The same with a database that is opened with less must be found out.
 //!
+//! And what it has kept and finds damaged is never answered falsely, nor taken for deleted ([`damage`],
+//! [`damaged_parts`]).
+//!
 //! It takes root, strace and the right to trace; where one is missing the tests fail and say so.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod administrator;
+mod damage;
+mod damaged_parts;
 mod full;
 mod judge;
 mod room;

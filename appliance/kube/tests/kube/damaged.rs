@@ -50,7 +50,8 @@ fn a_damaged_object_is_an_error_that_names_it_and_others_are_served() {
         names_the_damage(&server.get(&format!("{HOSTS}?limit=1")).await);
         names_the_damage(&server.get(&format!("{HOSTS}?labelSelector=x=y")).await);
         names_the_damage(&server.get("/apis/metal3.io/v1alpha1/baremetalhosts").await);
-        names_the_damage(&server.get(&format!("{HOSTS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")).await);
+        let streamed = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        names_the_damage(&server.get(&format!("{HOSTS}?{streamed}")).await);
         names_the_damage(&server.merge(&format!("{HOSTS}/b"), &json!({ "spec": { "online": false } })).await);
         names_the_damage(&server.put(&format!("{HOSTS}/b"), &object("b")).await);
         names_the_damage(&server.send("DELETE", &format!("{HOSTS}/b"), &[], "").await);

@@ -15,7 +15,7 @@ pub(super) fn in_words(error: &rusqlite::Error) -> String {
 
 /// Whether the file is not as SQLite wrote it, or the disk does not give it. What it does not take is another matter.
 pub(super) fn is_structural(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    use rusqlite::Error::{self, FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
     use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ};
     let unread = [SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ];
@@ -23,7 +23,8 @@ pub(super) fn is_structural(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | Unknown))
         || error.sqlite_extended_error_code().is_some_and(|code| unread.contains(&code))
         // A column of a type, or a text of bytes, that was never written.
-        || matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
+        || matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
+        || matches!(error, Error::Utf8Error(..))
 }
 
 /// Whether an error says that a database's file is not what was written to it.

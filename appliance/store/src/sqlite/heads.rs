@@ -12,8 +12,8 @@ use crate::types::{GroupResource, Key, Revision};
 /// it is followed, and one of all of it. `kind` counts what `object` has of each kind, so that a row that is lost or
 /// altered there is noticed; what an older program wrote is counted and summed later, step by step (see
 /// [`super::settle`]).
-/// `meta_copy` has each number of `meta` a second time, inverted, and `epoch_copy` those of `epoch`; triggers keep them,
-/// whoever writes.
+/// `meta_copy` has each number of `meta` a second time, inverted, and `epoch_copy` those of `epoch`; triggers keep
+/// them, whoever writes.
 pub(super) const SCHEMA_6: &str = "
     CREATE TABLE kind(
         id INTEGER PRIMARY KEY,
@@ -65,7 +65,8 @@ const COUNTERS_AGREE: &str = "
 const EPOCHS_AGREE: &str = "
     SELECT (SELECT count(*) FROM epoch) = (SELECT count(*) FROM epoch_copy) AND NOT EXISTS (
         SELECT 1 FROM epoch e LEFT JOIN epoch_copy c ON c.number = e.number
-        WHERE (c.timeline, c.continues, c.began, c.began_ms) IS NOT (~e.timeline, ~e.continues, ~e.began, ~e.began_ms))";
+        WHERE (c.timeline, c.continues, c.began, c.began_ms)
+            IS NOT (~e.timeline, ~e.continues, ~e.began, ~e.began_ms))";
 
 /// Whether the list of its tables is gone: a file that is new has one page at most. It would be taken for a new one.
 pub(super) fn is_emptied(connection: &Connection) -> rusqlite::Result<bool> {
