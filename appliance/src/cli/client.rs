@@ -25,6 +25,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long the appliance may take to answer a call's TCP and TLS; as kubectl has it for TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What Kubernetes says of an object that is there and cannot be read.
+const UNREADABLE: &str = "StorageReadError";
+
 /// The part of a kubeconfig that the appliance writes.
 #[derive(Debug, Deserialize)]
 struct Kubeconfig {
@@ -117,6 +120,22 @@ pub(crate) struct ApiError {
     /// In one word; empty where the answer has none.
     pub reason: String,
     pub message: String,
+}
+
+/// Whether the appliance has what was asked for, and cannot read it.
+pub(super) fn is_unreadable(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<ApiError>().is_some_and(|error| error.reason == UNREADABLE)
+}
+
+/// What is shown beside something else: where it is damaged it is left out, and a warning names it.
+pub(super) fn beside<T: Default>(found: anyhow::Result<T>) -> anyhow::Result<T> {
+    match found {
+        Err(error) if is_unreadable(&error) => {
+            super::print_warning(&format!("{error:#}"));
+            Ok(T::default())
+        }
+        found => found,
+    }
 }
 
 impl Client {

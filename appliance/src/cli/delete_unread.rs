@@ -2,13 +2,10 @@
 
 use anyhow::bail;
 
-use super::{Client, client::ApiError, kinds, print_text};
+use super::{Client, client::is_unreadable, kinds, print_text};
 
 /// Kubernetes' option of a deletion that looks at nothing.
 const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
-
-/// What Kubernetes says of such an object.
-const UNREADABLE: &str = "StorageReadError";
 
 /// # Errors
 /// When there is no such kind or object, when it can be read, when the appliance does not answer, or refuses.
@@ -18,7 +15,7 @@ pub(crate) async fn run(client: &Client, kind: &str, name: &str) -> anyhow::Resu
     match client.get(&path).await {
         // A person who means another object is not to lose this one.
         Ok(_) => bail!("{}/{name} can be read: nothing was deleted", kind.plural),
-        Err(error) if error.downcast_ref::<ApiError>().is_some_and(|error| error.reason == UNREADABLE) => {}
+        Err(error) if is_unreadable(&error) => {}
         Err(error) => return Err(error),
     }
     client.delete(&format!("{path}?{OPTION}")).await?;

@@ -18,7 +18,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Output, get, kinds, print_text, receipt,
+    Client, Output,
+    client::beside,
+    get, kinds, print_text, receipt,
     table::{self, bytes, clean, cut, duration, first_lines, wrap},
 };
 
@@ -52,17 +54,17 @@ pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output)
         let path = kinds::collection(kinds::by_name(kind)?, &client.namespace);
         client.get_if_there(&format!("{path}/{name}")).await
     };
-    let journal = companion("hostjournals").await?;
+    let journal = companion("hostjournals").await;
     if output == Output::Json {
-        let all = json!({"host": object, "journal": journal, "hardware": companion("hardwaredata").await?});
+        let all = json!({"host": object, "journal": journal?, "hardware": companion("hardwaredata").await?});
         print_text(&(serde_json::to_string_pretty(&all)? + "\n"));
         return Ok(());
     }
     let host: BareMetalHost = serde_json::from_value(object)?;
-    let journal: HostJournal = journal.map(serde_json::from_value).transpose()?.unwrap_or_default();
+    let journal: HostJournal = beside(journal)?.map(serde_json::from_value).transpose()?.unwrap_or_default();
     let width = table::terminal_width();
     print_text(&render(&host, &journal, Timestamp::now(), width));
-    let signed = receipt::of(client, Some(name)).await?;
+    let signed = beside(receipt::of(client, Some(name)).await)?;
     if !signed.is_empty() {
         print_text(&format!(
             "\nSigned receipts (`firesteel receipt export {name}`)\n{}",

@@ -1,6 +1,7 @@
 //! `firesteel get KIND [NAME]`.
 
 use anyhow::Context as _;
+use firesteel_plan::host::DAMAGED;
 use firesteel_resources::{
     BareMetalHost, ConditionStatus, DiscoveredHost, HostGroup, HostJournal,
     condition::find_condition,
@@ -11,7 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    Client, Output, kinds, print_text,
+    Client, Output,
+    client::beside,
+    kinds, print_text,
     strangers::Strangers,
     table::{self, clean},
 };
@@ -82,7 +85,7 @@ pub(super) async fn discovered(client: &Client) -> anyhow::Result<Vec<Discovered
 
 async fn hosts(client: &Client, items: Vec<Value>, strangers: &Strangers) -> anyhow::Result<()> {
     let hosts: Vec<BareMetalHost> = serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
-    let journals: Vec<HostJournal> = list(client, "hostjournals").await?;
+    let journals: Vec<HostJournal> = beside(list(client, "hostjournals").await)?;
     let mut rows: Vec<Vec<String>> = hosts
         .iter()
         .map(|host| {
@@ -137,10 +140,14 @@ fn row(host: &BareMetalHost, journal: Option<&HostJournal>) -> Vec<String> {
     let journal = journal.map(|journal| &journal.status);
     let percent =
         journal.and_then(|journal| journal.progress.as_ref()).map(|progress| format!("{}%", progress.percent));
-    let reason = if status.error_message.is_empty() {
-        journal.and_then(|journal| journal.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
-    } else {
-        format!("ERROR: {}", status.error_message)
+    let damaged =
+        find_condition(&status.conditions, DAMAGED).filter(|condition| condition.status == ConditionStatus::True);
+    let reason = match damaged {
+        Some(damaged) => format!("DAMAGED: {}", damaged.message),
+        None if status.error_message.is_empty() => {
+            journal.and_then(|journal| journal.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
+        }
+        None => format!("ERROR: {}", status.error_message),
     };
     vec![
         clean(&host.metadata.name),

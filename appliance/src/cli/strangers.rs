@@ -6,7 +6,9 @@ use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use jiff::Timestamp;
 
 use super::{
-    Client, get,
+    Client,
+    client::beside,
+    get,
     table::{clean, duration},
 };
 use crate::http::UNKNOWN_HOSTS_PATH;
@@ -22,7 +24,7 @@ impl Strangers {
     /// # Errors
     /// When the appliance does not answer, or refuses.
     pub(super) async fn read(client: &Client) -> anyhow::Result<Self> {
-        let discovered = get::discovered(client).await?;
+        let discovered = beside(get::discovered(client).await)?;
         // An older appliance does not have it.
         let booting = client.get_if_there(UNKNOWN_HOSTS_PATH).await?;
         let booting = booting.and_then(|mut answer| answer.get_mut("items").map(serde_json::Value::take));

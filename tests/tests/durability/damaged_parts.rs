@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use firesteel_tests::appliance::Appliance;
 use firesteel_tests::network::{ADDRESS, with_appliance};
 use rusqlite::Connection as Database;
 use serde_json::json;
@@ -126,6 +127,7 @@ fn a_damaged_network_and_a_damaged_journal_freeze_and_are_deleted_unread() {
         let script_of_frozen = script();
         assert!(!script_of_frozen.contains("/boot/") && script_of_frozen.contains("damaged"), "{script_of_frozen}");
 
+        a_person_sees_it(&appliance);
         let refused = appliance.command().args(["delete-unread", "hosts", "h1"]).output().unwrap();
         assert!(!refused.status.success(), "it can be read");
         let deleted = appliance.command().args(["delete-unread", "hostjournals", "h1"]).output().unwrap();
@@ -155,6 +157,15 @@ fn a_damaged_network_and_a_damaged_journal_freeze_and_are_deleted_unread() {
         assert_eq!(code, 500, "{status}");
         nothing_is_served_but_the_api();
     });
+}
+
+fn a_person_sees_it(appliance: &Appliance) {
+    for (words, shown) in [("describe host h1", "StoredObjectDamaged"), ("get hosts", "DAMAGED")] {
+        let output = appliance.command().args(words.split(' ')).output().unwrap();
+        let (page, warning) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && page.contains(shown), "{words}: {page}{warning}");
+        assert!(warning.contains("hostjournals.firesteel.dev/default/h1"), "{words}: {warning}");
+    }
 }
 
 /// What the host's firmware gets that asks for its boot script.
