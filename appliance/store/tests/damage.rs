@@ -9,8 +9,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use firesteel_store::{
-    CommitError, Durability, EventKind, GroupResource, Key, Op, OpenError, Range, ReadError, Revision, Store,
-    WatchError,
+    CommitError, DamageCause, Durability, EventKind, GroupResource, Key, Op, OpenError, Range, ReadError, Revision,
+    Store, WatchError,
 };
 use rusqlite::Connection;
 
@@ -331,5 +331,29 @@ fn the_pass_over_all_changes_counts_what_is_damaged() {
         assert_eq!((changes, damaged), (told, 2), "also of what was replaced since");
         assert!(store.damage().is_empty(), "no object stands there");
         assert_eq!(store.kinds().await.unwrap(), [kind("hosts"), kind("leases")]);
+    });
+}
+
+/// What a change replaced goes when it is compacted: only of its own object, whatever number it bears.
+#[test]
+fn compaction_takes_no_value_by_a_damaged_number() {
+    let written = Written::new();
+    let path = written.folder.path().join("store.db");
+    let statement = "
+        UPDATE log SET previous = (SELECT revision FROM object WHERE name = 'hosts-000')
+        WHERE name = 'hosts-004' AND op = 2;
+        UPDATE log SET op = 3 WHERE name = 'hosts-005'";
+    Connection::open(&path).unwrap().execute_batch(statement).unwrap();
+    let store = Store::open(&path).unwrap();
+    block_on(async {
+        assert_eq!(store.compact(store.current()).await.unwrap(), store.current());
+        let of = |name: &str| Key::new(&kind("hosts"), "default", name);
+        let (revision, value) = &written.objects[&of("hosts-000")];
+        let read = store.get(&of("hosts-000")).await.unwrap().unwrap();
+        assert_eq!((read.revision, &read.value), (*revision, value), "it was not replaced");
+        for name in ["hosts-004", "hosts-005"] {
+            let Err(ReadError::Damaged(damages)) = store.get(&of(name)).await else { panic!("{name} is damaged") };
+            assert_eq!(damages[0].cause, DamageCause::Checksum, "{name} is kept for who may save it");
+        }
     });
 }

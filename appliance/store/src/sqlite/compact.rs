@@ -95,14 +95,26 @@ fn forget(
     let (first, last, deleted) = (integer(from), integer(to), code(EventKind::Deleted));
     let (group, resource) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.resource));
     let (rows, range): (&str, &[&dyn ToSql]) = match kind {
-        Some(_) => {
-            ("grp = ?3 AND resource = ?4 AND revision > ?1 AND revision <= ?2", &[&first, &last, &group, &resource])
-        }
-        None => ("revision > ?1 AND revision <= ?2", &[&first, &last]),
+        Some(_) => (
+            "c.grp = ?3 AND c.resource = ?4 AND c.revision > ?1 AND c.revision <= ?2",
+            &[&first, &last, &group, &resource],
+        ),
+        None => ("c.revision > ?1 AND c.revision <= ?2", &[&first, &last]),
     };
     let gone = "RETURNING grp, resource, length(value)";
-    let replaced = format!("DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE {rows}) {gone}");
-    let deletions = format!("DELETE FROM log WHERE {rows} AND op = {deleted} {gone}");
+    // A number in a row that is damaged must not cost another object its value.
+    let replaced = format!(
+        "DELETE FROM log WHERE revision IN (
+             SELECT p.revision FROM log c JOIN log p ON p.revision = c.previous AND p.revision < c.revision
+             WHERE {rows} AND (p.grp, p.resource, p.namespace, p.name) = (c.grp, c.resource, c.namespace, c.name))
+         {gone}"
+    );
+    let deletions = format!(
+        "DELETE FROM log AS c WHERE {rows} AND c.op = {deleted} AND NOT EXISTS (
+             SELECT 1 FROM object o WHERE o.revision = c.revision
+               AND (o.grp, o.resource, o.namespace, o.name) = (c.grp, c.resource, c.namespace, c.name))
+         {gone}"
+    );
     let mut freed = delete(&transaction, &replaced, range)?;
     freed.extend(delete(&transaction, &deletions, range)?);
     transaction.execute(
