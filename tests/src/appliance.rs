@@ -188,6 +188,19 @@ impl Appliance {
         self.of_kubeconfig("/users/0/user/token")
     }
 
+    /// The most memory that the process had, and what it says that it has at most, in KiB.
+    pub fn memory_kib(&self) -> (u64, u64) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let log = self.log();
+        let (_, bound) = log.rsplit_once("memory_mib_max=").unwrap();
+        let digits = |text: &str| -> u64 {
+            let digits: String = text.trim_start().chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().unwrap()
+        };
+        (digits(peak), digits(bound) << 10)
+    }
+
     fn of_kubeconfig(&self, pointer: &str) -> String {
         let config: Value = serde_json::from_slice(&fs::read(self.kubeconfig()).unwrap()).unwrap();
         config.pointer(pointer).and_then(Value::as_str).unwrap().to_owned()

@@ -80,19 +80,6 @@ fn settle(field: &Field) -> (i64, u64) {
     }
 }
 
-/// The most memory that the process had, and what it says that it has at most.
-fn memory_kib(field: &Field) -> (u64, u64) {
-    let status = fs::read_to_string(format!("/proc/{}/status", field.appliance.id())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let log = field.appliance.log();
-    let (_, bound) = log.rsplit_once("memory_mib_max=").unwrap();
-    let digits = |text: &str| -> u64 {
-        let digits: String = text.trim_start().chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().unwrap()
-    };
-    (digits(peak), digits(bound) << 10)
-}
-
 fn add_hosts(field: &Field) {
     let host = |number: u16| {
         json!({
@@ -160,7 +147,7 @@ fn withstands(flood: Flood) {
             let (first, second) = (largest(&looks, |at| at < half), largest(&looks, |at| at >= half));
             assert!(second <= first + WAVES, "it grows: {first} bytes at most, then {second}");
         }
-        let (peak, bound) = memory_kib(field);
+        let (peak, bound) = field.appliance.memory_kib();
         assert!(peak <= bound, "{peak} KiB of memory, and {bound} are stated");
     });
 }

@@ -1,6 +1,5 @@
 //! An administrator who asks an appliance, and what is done to its database while it is dead.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,10 +20,8 @@ pub(crate) struct Administrator {
 impl Administrator {
     pub(crate) fn of(appliance: &Appliance) -> Self {
         let address: SocketAddr = appliance.url().strip_prefix("https://").unwrap().parse().unwrap();
-        let config: Value = serde_json::from_slice(&fs::read(appliance.kubeconfig()).unwrap()).unwrap();
-        let token = config.pointer("/users/0/user/token").and_then(Value::as_str).unwrap();
         let connection = Connection::tls(address, &appliance.ca_pem()).unwrap();
-        Self { connection, bearer: format!("Bearer {token}") }
+        Self { connection, bearer: format!("Bearer {}", appliance.token()) }
     }
 
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {

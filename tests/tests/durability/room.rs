@@ -44,8 +44,7 @@ impl Person {
 
     /// The owner, after each start again.
     fn admin(field: &Field) -> Self {
-        let config: Value = serde_json::from_slice(&fs::read(field.appliance.kubeconfig()).unwrap()).unwrap();
-        Self::with(field, config["users"][0]["user"]["token"].as_str().unwrap().to_owned())
+        Self::with(field, field.appliance.token())
     }
 
     /// A program in the namespace `tenants`, which has the rights of a tenant there.

@@ -1,6 +1,6 @@
 //! The secrets of the test: what an admin gives to the appliance, and by which way.
 
-use std::{fs, io::Write as _};
+use std::io::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_tests::{
@@ -33,11 +33,11 @@ impl<'a> Admin<'a> {
     }
 
     fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, String) {
-        let config: Value = serde_json::from_slice(&fs::read(self.field.appliance.kubeconfig()).unwrap()).unwrap();
-        let token = config.pointer("/users/0/user/token").unwrap().as_str().unwrap();
         let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let client = client(&self.field.appliance.ca_pem());
-        let request = client.request(method, format!("{}{path}", self.field.appliance.url())).bearer_auth(token);
+        let request = client
+            .request(method, format!("{}{path}", self.field.appliance.url()))
+            .bearer_auth(self.field.appliance.token());
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = request.header("content-type", kind).body(body);
         self.runtime.block_on(async {
