@@ -216,8 +216,10 @@ impl StoreRoom {
     /// What can be stored now.
     pub fn standing(&self) -> StorageStanding {
         let unwritable: Vec<String> = self.failed().iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        // The lock is let go before the next line asks for it again.
+        let reserve_bytes = self.reserve().bytes();
         StorageStanding {
-            reserve_bytes: self.reserve().bytes(),
+            reserve_bytes,
             reserve_bytes_full: self.limit.reserve,
             refused: (!self.admits(SMALL_BYTES)).then(|| self.why_refused()),
             unwritable: (!unwritable.is_empty()).then(|| unwritable.join("; ")),
