@@ -31,6 +31,8 @@ const KEPT_BYTES: u64 = 4 << 20;
 const KEPT_SHARE: u64 = 12;
 /// The part of the reserve that a start alone may use: the files beside both databases are made anew then.
 const START_BYTES: u64 = 512 << 10;
+/// What is set aside at once: no writer waits for more of it to be on the disk.
+const REFILL_BYTES: u64 = 1 << 20;
 /// The least that is given back at once.
 const PIECE_BYTES: u64 = 64 << 10;
 /// Pages of tables and indexes that any change rewrites, in the log and behind it.
@@ -163,15 +165,24 @@ impl StoreRoom {
     /// Sets aside what is missing of the reserve, as far as there is room. Blocks.
     pub fn refill(&self) {
         let Ok(disk) = (self.look)() else { return };
-        let mut reserve = self.reserve();
-        let growth = self.limit.growth(disk.free, reserve.bytes());
+        let held = self.reserve().bytes();
+        let growth = self.limit.growth(disk.free, held);
+        let wanted = held + growth;
         // Less is not worth a flush, unless it makes the reserve whole.
-        if growth == 0 || (growth < PIECE_BYTES && reserve.bytes() + growth < self.limit.reserve) {
+        if growth == 0 || (growth < PIECE_BYTES && wanted < self.limit.reserve) {
             return;
         }
-        let to = reserve.bytes() + growth;
-        if let Err(error) = reserve.grow(to) {
-            tracing::debug!(%error, "the reserve on the disk is not filled");
+        loop {
+            // Writers ask for its length between two parts.
+            let mut reserve = self.reserve();
+            let to = wanted.min(reserve.bytes() + REFILL_BYTES);
+            if to <= reserve.bytes() {
+                return;
+            }
+            if let Err(error) = reserve.grow(to) {
+                tracing::debug!(%error, "the reserve on the disk is not filled");
+                return;
+            }
         }
     }
 
