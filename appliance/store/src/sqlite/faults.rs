@@ -24,7 +24,8 @@ pub(super) fn is_structural(error: &rusqlite::Error) -> bool {
         || error.sqlite_extended_error_code().is_some_and(|code| unread.contains(&code))
         // A column of a type, or a text of bytes, that was never written.
         || matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
-        || matches!(error, Error::Utf8Error(..))
+        // A statement that names a column that is not there any more.
+        || matches!(error, Error::Utf8Error(..) | Error::SqlInputError { .. })
 }
 
 /// Whether an error says that a database's file is not what was written to it.
