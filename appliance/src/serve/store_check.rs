@@ -28,8 +28,8 @@ struct Passed {
 
 /// For as long as the process lives.
 pub(super) async fn run(core: Core) -> anyhow::Result<()> {
-    settle(core.store()).await;
     loop {
+        settle(core.store()).await;
         let passed = pass(&core, PAUSE).await;
         if passed.damaged_objects + passed.damaged_changes > 0 {
             tracing::error!(
@@ -51,7 +51,7 @@ async fn settle(store: &Store) {
             Ok(true) => steps += 1,
             Ok(false) => break,
             Err(error) => {
-                tracing::warn!(%error, "giving checksums to what an older program left; tried again at the next start");
+                tracing::warn!(%error, "giving checksums to what an older program left; tried again in a day");
                 return;
             }
         }

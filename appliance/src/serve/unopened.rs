@@ -39,7 +39,14 @@ const FOR_OTHERS: &str = "the appliance cannot open its database; its owner is t
 
 /// Why a database cannot be opened and what to do, where the file itself is to blame.
 pub(super) fn why(error: &anyhow::Error, data: &Path) -> Option<String> {
-    error.downcast_ref::<OpenError>().filter(|error| error.is_damage())?;
+    let found = error.downcast_ref::<OpenError>().filter(|error| error.is_damage())?;
+    if found.is_out_of_reach() {
+        return Some(format!(
+            "could not open the database: {error:#}. Nothing is served or changed meanwhile: look at the permissions of \
+             {} and of the files in it, free space on its disk, and start the appliance again",
+            data.display()
+        ));
+    }
     Some(format!(
         "could not open the database: {error:#}. Nothing is served or changed meanwhile: stop the appliance, look at \
          the disk, restore a backup with `firesteel restore BACKUP --data {} --force` (what is there is kept under another \
@@ -118,6 +125,16 @@ mod tests {
         }
         assert_eq!(unopened.to("/readyz", &headers).status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(unopened.to("/livez", &HeaderMap::new()).status(), StatusCode::OK);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_reached_is_not_called_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("resources.db");
+        std::fs::create_dir(&path).unwrap();
+        let error = anyhow::Error::from(Store::open(&path).unwrap_err());
+        let why = why(&error, folder.path()).unwrap();
+        assert!(why.contains("permissions") && why.contains("free space") && !why.contains("restore"), "{why}");
     }
 
     #[test]

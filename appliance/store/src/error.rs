@@ -41,12 +41,20 @@ impl OpenError {
         match self {
             Self::Damaged { .. } => true,
             Self::Database { source, .. } => {
-                use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
-                let is_in_use = matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked));
-                !is_in_use && !disk_is_full(source)
+                use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, OutOfMemory};
+                let may_pass = matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | OutOfMemory));
+                !may_pass && !disk_is_full(source)
             }
             Self::Lock { .. } | Self::Schema { .. } | Self::Key { .. } | Self::Thread(_) => false,
         }
+    }
+
+    /// Whether nothing was read of the file: it, or a file beside it, cannot be opened or made. What is in it may be
+    /// sound.
+    pub fn is_out_of_reach(&self) -> bool {
+        use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+        let Self::Database { source, .. } = self else { return false };
+        matches!(source.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
     }
 }
 
