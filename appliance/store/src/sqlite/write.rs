@@ -203,7 +203,11 @@ impl StoreWriter {
                     self.grown.remove(&kind);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, %kind, "could not shorten the history of a kind; trying again after the next change");
+                    // Where the file is damaged that is noted, and is the last try.
+                    let failed = refusal(&self.database.damages, &error);
+                    if !matches!(failed, CommitError::Full(_)) {
+                        tracing::warn!(error = %failed, %kind, "could not shorten the history of a kind; trying again");
+                    }
                     return;
                 }
             }
