@@ -394,9 +394,12 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         relist.after = last;
         for damage in damaged {
             let name = ObjectName::from(damage.key.clone());
-            relist.gone.remove(&name);
-            let bare = core::bare(&self.objects.kind, &damage.key);
-            self.known.insert(name.clone(), (damage.revision, Bytes::from(bare.to_string())));
+            // What was known of it says whose deletion it is that comes later.
+            let bytes = match relist.gone.remove(&name) {
+                Some((_, bytes)) => bytes,
+                None => Bytes::from(core::bare(&self.objects.kind, &damage.key).to_string()),
+            };
+            self.known.insert(name.clone(), (damage.revision, bytes));
             if self.damaged.insert(name) {
                 self.queue.push_back(Pending::Damaged(damage));
             }

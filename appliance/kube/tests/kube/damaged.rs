@@ -220,6 +220,34 @@ fn a_subscription_tells_of_what_it_cannot_read() {
     });
 }
 
+/// The UID tells the deletion of what could be read once from that of another one of its name.
+#[test]
+fn the_deletion_of_what_was_read_before_it_was_damaged_has_its_uid() {
+    run(async {
+        let (server, memory) = site().await;
+        let objects: Objects<Value> = Objects::new(server.api.core(), "metal3.io", "BareMetalHost").unwrap();
+        let mut changes = objects.subscribe().await.unwrap();
+        while !matches!(changes.next().await.unwrap(), Change::Synced) {}
+        let uid = server.get(&format!("{HOSTS}/a")).await.json()["metadata"]["uid"].clone();
+        memory.damage(&host("a"));
+        assert_eq!(server.get(&format!("{HOSTS}/a")).await.code, 500);
+        // All is listed anew, with what is damaged in it.
+        server.send("DELETE", &format!("{HOSTS}/b?{UNREAD}"), &[], "").await;
+        let mut gone = Vec::new();
+        while gone.is_empty() {
+            match changes.next().await.unwrap() {
+                Change::Deleted(host) => gone.push(host["metadata"]["name"].clone()),
+                Change::Undecodable { name, .. } => assert_eq!(name.name, "a"),
+                Change::Applied(_) | Change::Synced => {}
+            }
+        }
+        assert_eq!(gone, [json!("b")]);
+        server.send("DELETE", &format!("{HOSTS}/a?{UNREAD}"), &[], "").await;
+        let Change::Deleted(gone) = changes.next().await.unwrap() else { panic!("it is gone") };
+        assert_eq!(gone["metadata"]["uid"], uid);
+    });
+}
+
 /// What a kind is comes from the program, whatever is stored of it.
 #[test]
 fn a_damaged_definition_is_made_anew_from_the_program() {
