@@ -127,9 +127,15 @@ impl Control {
         if now == before {
             return Ok(());
         }
-        for name in before.keys().filter(|name| !now.contains_key(*name)) {
-            if let Some(halt) = self.inner.halts.get("", name).await? {
-                self.views().halts.all().insert(name.clone(), in_force(&halt));
+        for (name, held) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
+            let stored = match self.inner.halts.get("", name).await {
+                Ok(stored) => stored.as_ref().map(in_force),
+                // It may be there: it counts until somebody deletes it unread.
+                Err(status) if status.is_unreadable() => Some(held.clone()),
+                Err(status) => return Err(status),
+            };
+            if let Some(halt) = stored {
+                self.views().halts.all().insert(name.clone(), halt);
             }
         }
         for halt in now.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(_, halt)| halt) {
