@@ -90,12 +90,17 @@ pub(super) fn step(connection: &mut Connection, free_bytes: u64) -> Result<Scrub
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     let done = match stage {
-        COPYING if free_bytes < RESERVE_BYTES => give_up(&transaction),
+        COPYING if free_bytes < RESERVE_BYTES => give_up(&transaction).map(|()| true),
         COPYING => copy(&transaction),
-        EMPTYING => empty(&transaction),
-        _ => begin(&transaction),
+        EMPTYING => empty(&transaction).map(|()| true),
+        _ => begin(&transaction).map(|()| true),
     };
-    done.and_then(|()| transaction.commit()).map_err(failed)?;
+    let is_true_to_log = done.and_then(|is_true| transaction.commit().map(|()| is_true)).map_err(failed)?;
+    if !is_true_to_log {
+        // Whoever asks waits before the next try: a damaged log may differ each time.
+        let text = "the copy of the log in the database has other rows than the log, which may be damaged";
+        return Err(ResealError::Scrub(text.to_owned()));
+    }
     Ok(ScrubStep::Next)
 }
 
@@ -149,16 +154,16 @@ fn give_up(transaction: &Connection) -> rusqlite::Result<()> {
     put(transaction, SCRUB, DUE)
 }
 
-/// Copies the next rows; where there are none, the copy takes the log's place.
-fn copy(transaction: &Connection) -> rusqlite::Result<()> {
+/// Copies the next rows; where there are none, the copy takes the log's place. False where it has other rows: then it
+/// is made again.
+fn copy(transaction: &Connection) -> rusqlite::Result<bool> {
     let after: i64 = transaction.query_row("SELECT coalesce(max(revision), 0) FROM log_next", [], |row| row.get(0))?;
     if let Some(last) = last_of_step(transaction, "log", after)? {
         let sql = "INSERT INTO log_next SELECT * FROM log WHERE revision > ?1 AND revision <= ?2";
-        return transaction.execute(sql, params![after, last]).map(drop);
+        return transaction.execute(sql, params![after, last]).map(|_| true);
     }
     if !transaction.query_row(IS_SAME, [], |row| row.get::<_, bool>(0))? {
-        tracing::error!("the copy of the log in the database has other rows than the log; it is made again");
-        return put(transaction, SCRUB, DUE);
+        return put(transaction, SCRUB, DUE).map(|()| false);
     }
     transaction.execute_batch(NO_TRIGGERS)?;
     let kept = parts(transaction, "trigger", "log")?;
@@ -169,7 +174,7 @@ fn copy(transaction: &Connection) -> rusqlite::Result<()> {
     for (_, sql) in &kept {
         transaction.execute_batch(sql)?;
     }
-    put(transaction, SCRUB, EMPTYING)
+    put(transaction, SCRUB, EMPTYING).map(|()| true)
 }
 
 /// Empties what the log left; where it is gone, the other tables move.

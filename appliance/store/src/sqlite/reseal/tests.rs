@@ -241,3 +241,29 @@ fn a_scrub_without_room_is_not_begun_and_one_that_has_none_left_is_taken_back() 
     drop(database);
     assert!(!holds(folder.path(), CANARY.as_bytes()));
 }
+
+/// Who asks for a scrub is told, and does not copy a damaged log again and again.
+#[test]
+fn a_copy_that_differs_from_the_log_is_told_and_made_again_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    fill(&path);
+    let ring = ring(1);
+    let mut database = database(&path, &ring);
+    while !step(&mut database).unwrap().is_over {}
+    for _ in 0..2 {
+        assert_eq!(scrub::step(&mut database.connection, ROOM).unwrap(), ScrubStep::Next);
+    }
+    let lost = "DROP TRIGGER log_next_gone; DELETE FROM log WHERE revision = (SELECT max(revision) FROM log_next)";
+    database.connection.execute_batch(lost).unwrap();
+    let told = loop {
+        match scrub::step(&mut database.connection, ROOM) {
+            Ok(ScrubStep::Next) => {}
+            Ok(other) => panic!("{other:?} without a word"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(told.contains("other rows than the log"), "{told}");
+    while scrub::step(&mut database.connection, ROOM).unwrap() == ScrubStep::Next {}
+    assert_eq!(tables(&path), USUAL);
+}
