@@ -245,10 +245,9 @@ impl Core {
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
             let (current, revision, bytes) = self.current_sized(target).await?;
-            let bytes = bytes.max(options.bytes);
             let owners = Owners::Tracked(self.writer(options));
             let prepare = || changed(target, part, (&current, revision), change, options.validation, owners);
-            let prepared = options.origin.places().run(bytes, prepare).await?;
+            let prepared = options.origin.places().run(bytes.max(options.bytes), prepare).await?;
             if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
                 return Ok(written);
             }
@@ -284,7 +283,6 @@ impl Core {
                 }
                 Err(status) => return Err(status),
             };
-            let bytes = bytes.max(options.bytes);
             let prepare = || {
                 let applied = configuration.apply_to(target.kind, part, &current, force, writer)?;
                 let (mut body, owners) = (applied.object, Owners::Decided(applied.managed));
@@ -294,7 +292,7 @@ impl Core {
                 }
                 rules::prepare_update(target, part, (&current, revision), body, options.validation, owners)
             };
-            let prepared = options.origin.places().run(bytes, prepare).await?;
+            let prepared = options.origin.places().run(bytes.max(options.bytes), prepare).await?;
             if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
                 return Ok((written, false));
             }
@@ -445,7 +443,7 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
-    /// Stores what was prepared; `None` if somebody else was faster.
+    /// Stores what was prepared in the place of so many bytes; `None` if somebody else was faster.
     async fn finish(
         &self,
         target: Target<'_>,
@@ -463,7 +461,7 @@ impl Core {
             let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
             Ok::<_, Status>((stored, value))
         };
-        let (stored, value) = options.origin.places().run(bytes, to_bytes).await?;
+        let (stored, value) = options.origin.places().run(bytes.max(options.bytes), to_bytes).await?;
         // What goes needs no room.
         let allowances = if removed { Vec::new() } else { self.allowances(target, options).await? };
         let (replaced, bytes, cached) = (bytes, value.clone(), key.clone());
