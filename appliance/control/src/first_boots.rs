@@ -10,10 +10,11 @@ use std::{
 
 use firesteel_boot::Mac;
 
-use crate::DISCOVERED_MAX;
+use crate::{DISCOVERED_MAX, observations::FETCHING_MAX};
 
 /// The newest number of each machine. Where there are too many, the oldest goes first of those that fetch nothing: to ask
-/// for a boot script costs nothing, and a machine that boots fetches its kernel next.
+/// for a boot script costs nothing, and a machine that boots fetches its kernel next. Those that fetch have
+/// [`FETCHING_MAX`] places; beyond that the oldest of them goes.
 #[derive(Debug, Default)]
 pub(crate) struct FirstBoots {
     given: Mutex<BTreeMap<Mac, u64>>,
@@ -27,8 +28,9 @@ impl FirstBoots {
         let number = given.get(&mac).map_or(now, |last| now.max(last.saturating_add(1)));
         if given.len() >= DISCOVERED_MAX && !given.contains_key(&mac) {
             let fetching = fetching();
-            let oldest = given.iter().min_by_key(|(mac, number)| (fetching.contains(*mac), **number));
-            let oldest = oldest.map(|(mac, _)| *mac);
+            let is_crowded = given.keys().filter(|mac| fetching.contains(*mac)).count() > FETCHING_MAX;
+            let rank = |(mac, number): &(&Mac, &u64)| (fetching.contains(*mac) != is_crowded, **number);
+            let oldest = given.iter().min_by_key(rank).map(|(mac, _)| *mac);
             oldest.and_then(|oldest| given.remove(&oldest));
         }
         given.insert(mac, number);
@@ -86,5 +88,17 @@ mod tests {
         }
         assert!(!boots.take(mac(1), 1) && boots.take(mac(2), 2));
         assert!(boots.take(mac(0), 0), "it fetches its files meanwhile");
+    }
+
+    /// Machines that had fetched a byte once kept their places for ever, and two others that booted took each other's.
+    #[test]
+    fn machines_that_fetch_have_half_of_the_places() {
+        let boots = FirstBoots::default();
+        let fetching = || (0..DISCOVERED_MAX).map(mac).collect::<BTreeSet<_>>();
+        for number in (0..DISCOVERED_MAX).chain([5000, 5001]) {
+            boots.give(mac(number), number as u64, fetching);
+        }
+        assert!(boots.take(mac(5000), 5000) && boots.take(mac(5001), 5001));
+        assert!(!boots.take(mac(0), 0) && !boots.take(mac(1), 1) && boots.take(mac(2), 2), "the oldest of them go");
     }
 }

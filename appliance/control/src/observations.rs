@@ -25,8 +25,13 @@ use crate::{
     discovery,
 };
 
+/// Places of machines that have fetched something, of those for all. A byte is soon fetched in a name that is made up: they
+/// must leave places to machines that are about to.
+pub(crate) const FETCHING_MAX: usize = DISCOVERED_MAX / 2;
+
 /// Boots of machines that no host is. Where there are too many, the one that was silent for longest goes first of those
 /// that have fetched nothing: anybody can ask for boot scripts in many names, and only machines that boot fetch files.
+/// Beyond [`FETCHING_MAX`] of these the most silent of them goes.
 #[derive(Debug, Default)]
 pub(crate) struct StrangerBoots(BTreeMap<Mac, StrangerBoot>);
 
@@ -47,8 +52,9 @@ impl StrangerBoots {
     /// What was seen of the boot of this number, of which something is seen now.
     fn boot(&mut self, mac: Mac, number: u64, now: Timestamp) -> &mut Observation {
         if self.0.len() >= DISCOVERED_MAX && !self.0.contains_key(&mac) {
-            let silent = self.0.iter().min_by_key(|(mac, boot)| (boot.has_fetched, boot.heard_at, **mac));
-            let silent = silent.map(|(mac, _)| *mac);
+            let is_crowded = self.0.values().filter(|boot| boot.has_fetched).count() > FETCHING_MAX;
+            let rank = |(mac, boot): &(&Mac, &StrangerBoot)| (boot.has_fetched != is_crowded, boot.heard_at, **mac);
+            let silent = self.0.iter().min_by_key(rank).map(|(mac, _)| *mac);
             silent.and_then(|silent| self.0.remove(&silent));
         }
         let boot = self.0.entry(mac).or_insert_with(|| StrangerBoot::of(number, now));
@@ -190,5 +196,23 @@ mod tests {
         assert!(boots.get(mac(1), 1).is_some() && boots.get(mac(2), 2).is_none(), "who was silent for longest goes");
         boots.boot(mac(1), 5000, at(5000));
         assert!(boots.get(mac(1), 1).is_none() && boots.get(mac(1), 5000).is_some());
+    }
+    /// Boots that had fetched a byte once and were silent since left no place to others.
+    #[test]
+    fn boots_that_have_fetched_something_have_half_of_the_places() {
+        let mut boots = StrangerBoots::default();
+        let mac = |number: usize| {
+            let [.., a, b, c] = number.to_be_bytes();
+            Mac([0x52, 0x54, 0, a, b, c])
+        };
+        for number in 0..DISCOVERED_MAX {
+            boots.boot(mac(number), 1, Timestamp::UNIX_EPOCH);
+            boots.has_fetched(mac(number));
+        }
+        for number in [5000, 5001] {
+            boots.boot(mac(number), 1, Timestamp::MAX);
+        }
+        assert!(boots.get(mac(5000), 1).is_some() && boots.get(mac(5001), 1).is_some());
+        assert!(boots.get(mac(0), 1).is_none() && boots.get(mac(1), 1).is_none() && boots.get(mac(2), 1).is_some());
     }
 }
