@@ -19,7 +19,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
 use serde_json::Value;
-use tokio::sync::{SetOnce, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, SetOnce, mpsc};
 
 use crate::{
     HostKey,
@@ -132,6 +132,8 @@ pub(crate) struct Inner {
     pub(crate) leases: LiveLeases,
     pub(crate) first_boots: FirstBoots,
     pub(crate) strangers: Mutex<RememberedStrangers>,
+    /// One reads which machines are remembered, and the others wait for that.
+    pub(crate) strangers_reading: AsyncMutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) queue: Queue,
     views: Mutex<Views>,
@@ -236,6 +238,7 @@ impl Control {
                 leases: LiveLeases::default(),
                 first_boots: FirstBoots::default(),
                 strangers: Mutex::default(),
+                strangers_reading: AsyncMutex::default(),
                 metrics: Metrics::default(),
                 queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::new(Views::new(config.hosts_at_once)),

@@ -29,7 +29,11 @@ impl Control {
     /// Has machines that were silent for longest forgotten until there is room for this one.
     async fn make_room_for(&self, mac: Mac) -> Result<(), Status> {
         if !self.strangers().is_read() {
-            self.read_strangers().await?;
+            let _one = self.inner.strangers_reading.lock().await;
+            let is_read = self.strangers().is_read();
+            if !is_read {
+                self.read_strangers().await?;
+            }
         }
         loop {
             let Some(silent) = self.strangers().in_the_way_of(mac) else { return Ok(()) };
@@ -39,6 +43,8 @@ impl Control {
 
     /// Reads which machines the store remembers, one after the other.
     async fn read_strangers(&self) -> Result<(), Status> {
+        // Where their list is damaged this says so, and a subscription would wait until it is not.
+        self.inner.discovered.count(None).await?;
         let mut stored = self.inner.discovered.subscribe().await?;
         loop {
             match stored.next().await? {
