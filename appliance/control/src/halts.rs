@@ -105,12 +105,7 @@ impl Control {
                 }
                 Change::Undecodable { name, error } => {
                     tracing::error!(halt = %name.name, %error, "a stored halt cannot be read: it counts as one");
-                    let unread = plan::Halt {
-                        who: "somebody".to_owned(),
-                        why: format!("the object {} cannot be read: delete it", name.name),
-                        since: Timestamp::UNIX_EPOCH,
-                    };
-                    self.views().halts.all().insert(name.name.to_string(), unread);
+                    self.views().halts.all().insert(name.name.to_string(), unread(&name.name));
                     self.wake_hosts(|_| true);
                 }
             }
@@ -130,7 +125,7 @@ impl Control {
         for (name, held) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
             let stored = match self.inner.halts.get("", name).await {
                 Ok(stored) => stored.as_ref().map(in_force),
-                // It may be there: it counts until somebody deletes it unread.
+                // It may be there: it counts until it is deleted unread.
                 Err(status) if status.is_unreadable() => Some(held.clone()),
                 Err(status) => return Err(status),
             };
@@ -170,6 +165,12 @@ fn in_force(halt: &Halt) -> plan::Halt {
         why: halt.spec.reason.clone(),
         since: halt.metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
     }
+}
+
+/// A stored halt that cannot be read.
+fn unread(name: &str) -> plan::Halt {
+    let why = format!("the object {name} cannot be read: delete it");
+    plan::Halt { who: "unknown".to_owned(), why, since: Timestamp::UNIX_EPOCH }
 }
 
 /// The halts among what is held, by name and content. One that cannot be read counts, too.

@@ -197,6 +197,7 @@ mod tests {
         boots.boot(mac(1), 5000, at(5000));
         assert!(boots.get(mac(1), 1).is_none() && boots.get(mac(1), 5000).is_some());
     }
+
     /// Boots that had fetched a byte once and were silent since left no place to others.
     #[test]
     fn boots_that_have_fetched_something_have_half_of_the_places() {
