@@ -8,7 +8,7 @@
 //! | `GET`, `HEAD /images/DIGEST` | who wants an image by TLS; most fetch it without | none: what it is, its digest says |
 //! | `POST /running` | a unit in the new OS | the nonce of the config that it fetched |
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use firesteel_control::{Control, Denied, FAILURE_BYTES_MAX, FIRST_BOOT_FAILED_PATH};
@@ -28,6 +28,7 @@ use super::{
     config::ConfigServer,
     door::{Door, Guest, Standings},
     images::{IMAGES_PATH, ImageFiles},
+    occupant::{AskedRequest, Occupant},
     places::Share,
     server::RequestBody,
 };
@@ -113,9 +114,9 @@ impl AgentServer {
         key: impl Fn(&T) -> PublicKey,
     ) -> Result<T, Refusal> {
         match self.place_for(&request, remote)? {
-            None => signed(request, key).await,
+            None => signed(request, key, None).await,
             Some(place) => tokio::select! {
-                read = signed(request, key) => read,
+                read = signed(request, key, Some(place.occupant())) => read,
                 () = place.occupant().yielded() => Err(too_many_bodies()),
             },
         }
@@ -139,10 +140,11 @@ fn too_many_bodies() -> Refusal {
     Refusal { reason: RefusalReason::Busy, message }
 }
 
-/// See [`AgentServer::signed`].
+/// See [`AgentServer::signed`]. `place` is whose place for a large body this is.
 async fn signed<T: DeserializeOwned>(
     request: Request<RequestBody>,
     key: impl Fn(&T) -> PublicKey,
+    place: Option<&Arc<Occupant>>,
 ) -> Result<T, Refusal> {
     let bad = |message: String| Refusal { reason: RefusalReason::BadRequest, message };
     let path = request.uri().path().to_owned();
@@ -153,6 +155,12 @@ async fn signed<T: DeserializeOwned>(
         .and_then(|value| hex::decode(value).ok())
         .ok_or_else(|| bad(format!("the header {SIGNATURE_HEADER} is missing or not hexadecimal")))?;
     let body = read(request, limits::BODY_BYTES_MAX).await.map_err(bad)?;
+    // It is there, and makes room for no other one while it waits to be decoded.
+    let _whole = place.map(|place| {
+        let request = AskedRequest::new(place);
+        request.is_whole();
+        request
+    });
     let decode = || {
         let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("reading the body: {error}")))?;
         let signed = signing_input(&path, &body);
