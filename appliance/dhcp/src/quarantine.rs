@@ -192,7 +192,7 @@ impl Quarantine {
 
     /// Whether this client declined the address lately.
     pub(crate) fn was_declined(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> bool {
-        let declined = self.decliners.get(&mac).into_iter().flat_map(|decliner| &decliner.declined);
-        declined.into_iter().any(|(other, at)| *other == address && is_recent(*at, now))
+        let mut declined = self.decliners.get(&mac).into_iter().flat_map(|decliner| &decliner.declined);
+        declined.any(|(other, at)| *other == address && is_recent(*at, now))
     }
 }
