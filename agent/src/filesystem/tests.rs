@@ -50,8 +50,8 @@ impl DiskReader for MemoryDisk {
 
 /// What a program prints; `None` where it is not installed. e2fsck says by 1 that it changed something.
 fn run(program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
-    let found = ["/usr/bin", "/usr/sbin", "/sbin"].iter().map(|folder| Path::new(folder).join(program));
-    let Some(path) = found.into_iter().find(|path| path.exists()) else {
+    let mut found = ["/usr/bin", "/usr/sbin", "/sbin"].iter().map(|folder| Path::new(folder).join(program));
+    let Some(path) = found.find(|path| path.exists()) else {
         println!("skipped: {program} is not installed");
         return None;
     };
@@ -121,7 +121,7 @@ fn names_of(folder: &Path) -> Vec<String> {
 
 #[test]
 fn ext4_of_every_make_is_read_as_it_was_filled() {
-    let makes: [&[&str]; 10] = [
+    let makes: [&[&str]; 11] = [
         &[],
         &["-b", "4096"],
         &["-b", "2048", "-O", "^64bit,^metadata_csum"],
@@ -132,6 +132,8 @@ fn ext4_of_every_make_is_read_as_it_was_filled() {
         &["-b", "1024", "-g", "256", "-O", "meta_bg,^resize_inode"],
         &["-b", "1024", "-g", "256", "-O", "meta_bg,^resize_inode,^sparse_super"],
         &["-b", "1024", "-g", "256", "-O", "meta_bg,^resize_inode,sparse_super2"],
+        // Its first group begins with the block before the superblock.
+        &["-b", "1024", "-C", "4096", "-O", "bigalloc,meta_bg,^resize_inode"],
     ];
     for options in makes {
         let folder = tempfile::tempdir().unwrap();
@@ -197,6 +199,7 @@ fn a_filesystem_that_is_unclean_or_of_another_make_is_not_read() {
     };
     assert!(refused(&|superblock| superblock[0x60] |= 0x4).contains("its journal holds changes"));
     assert!(refused(&|superblock| superblock[0x63] |= 0x80).contains("a feature of this ext4"));
+    assert!(refused(&|superblock| superblock[0x4c..0x50].fill(0)).contains("of the first revision, and has features"));
     assert!(refused(&|superblock| superblock[0x18] = 9).contains("blocks"));
     assert!(refused(&|superblock| superblock[0x4..0x8].fill(0xff)).contains("larger than its partition"));
     assert!(refused(&|superblock| superblock[0x28..0x2c].fill(0)).contains("no inodes"));

@@ -73,7 +73,11 @@ impl Ext4Shape {
             return Err(FilesystemError::Damaged("it has no superblock"));
         }
         let is_old = word(0x4c)? == 0;
-        let [compat, incompat, ro_compat] = if is_old { [0; 3] } else { [word(0x5c)?, word(0x60)?, word(0x64)?] };
+        let [compat, incompat, ro_compat] = [word(0x5c)?, word(0x60)?, word(0x64)?];
+        if is_old && [compat, incompat, ro_compat] != [0; 3] {
+            // The kernel takes them for what they say, and others know none here.
+            return Err(FilesystemError::Damaged("it is of the first revision, and has features"));
+        }
         check_features(incompat)?;
         let is_large = incompat & INCOMPAT_64BIT != 0;
         let log_block = word(0x18)?;
@@ -143,7 +147,9 @@ impl Ext4Shape {
         let per_block = self.block_bytes / self.descriptor_bytes;
         let number = group / per_block;
         let block = match self.meta_groups_from {
-            Some(from) if number >= from => {
+            // The first of them is behind the superblock in any case, which has a block before it where blocks have
+            // 1024 bytes.
+            Some(from) if number >= from && number > 0 => {
                 let first = number * per_block;
                 let start = sum(self.first_data_block, product(first, self.blocks_per_group)?)?;
                 sum(start, u64::from(self.has_copy(first)))?
