@@ -40,7 +40,7 @@ fn alter(run: &mut Running, change: impl FnOnce(&mut [u8])) {
 
 #[test]
 fn a_damaged_or_unclean_filesystem_is_named_and_not_mounted() {
-    let unclean = (SUPERBLOCK + 0x60, 0x46, "its journal holds changes");
+    let unclean = (SUPERBLOCK + 0x60, 0x46, "unmount the filesystem cleanly where the image is made");
     let damaged = (SUPERBLOCK + 0x18, 9, "it is damaged: its blocks");
     for (at, byte, why) in [unclean, damaged] {
         let wanted = [(auto(), "nothing on the image says"), (kernel_arguments(&["ip=dhcp"], &[]), "cannot be listed")];
@@ -89,12 +89,16 @@ fn where_the_form_is_named_nothing_is_looked_into() {
 
 #[test]
 fn what_only_the_kernel_reads_is_mounted_where_nothing_else_decides() {
-    let run = start(DISK_BYTES, with_xfs());
-    put_entry(&run, "metal");
-    run.host.filesystem(3);
-    let host = Arc::clone(&run.host);
-    let (told, _) = hand_over(run, auto());
-    assert_eq!((told.form, mounts(&host)), (Form::BootPartition, WRITTEN_ONCE.map(str::to_owned).to_vec()));
+    // That the form by kernel arguments is offered too changes none.
+    let Forms { kernel_arguments: offered, .. } = kernel_arguments(&["ignition.config.url=http://a"], &[]);
+    for kernel_arguments in [None, offered] {
+        let run = start(DISK_BYTES, with_xfs());
+        put_entry(&run, "metal");
+        run.host.filesystem(3);
+        let host = Arc::clone(&run.host);
+        let (told, _) = hand_over(run, Forms { kernel_arguments, ..auto() });
+        assert_eq!((told.form, mounts(&host)), (Form::BootPartition, WRITTEN_ONCE.map(str::to_owned).to_vec()));
+    }
 
     let run = start(LARGE_BYTES, with_xfs());
     let cloud = run.host.filesystem(3).join("etc/cloud");

@@ -98,11 +98,6 @@ impl Order {
             SurveyScope::Nothing
         }
     }
-
-    /// Whether kernel arguments change in the form that is named, or in one that may be recognised.
-    pub(super) fn may_change_arguments(&self) -> bool {
-        is_some(&self.arguments) || is_some(&self.kernel_arguments)
-    }
 }
 
 /// What of an image is looked into. What is not needed is not read: the maker of the image chose each of its bytes.
@@ -231,7 +226,7 @@ mod tests {
             ..Forms::default()
         };
         let order = Order::read(&[], Some(&forms)).unwrap();
-        assert_eq!((order.scope(), order.may_change_arguments()), (SurveyScope::LoaderFiles, true));
+        assert_eq!(order.scope(), SurveyScope::LoaderFiles);
         let all = order.arguments_for(Form::KernelArguments).append;
         assert_eq!(all, ["ip=dhcp", "console=ttyS0", "ignition.config.url=u"]);
         assert_eq!(order.arguments_for(Form::ConfigDrive).append, ["ip=dhcp", "console=ttyS0"]);
@@ -240,7 +235,7 @@ mod tests {
     #[test]
     fn where_the_form_is_named_nothing_is_looked_into_for_signs() {
         let plain = Order::read(&[file("a", "")], None).unwrap();
-        assert_eq!((plain.scope(), plain.may_change_arguments()), (SurveyScope::Nothing, false));
+        assert_eq!(plain.scope(), SurveyScope::Nothing);
         let drive = |form| {
             let volume = Volume { volume_id: 1, files: vec![file("user-data", "")] };
             let forms = Forms { form, config_drive: Some(volume.clone()), no_cloud: Some(volume), ..Forms::default() };

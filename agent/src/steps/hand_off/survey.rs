@@ -3,10 +3,13 @@
 //! decided already. What cannot be looked into is named.
 
 use firesteel_images::write::gpt::Partition;
-use firesteel_wire::limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX};
+use firesteel_wire::{
+    hand_off::Form,
+    limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX},
+};
 
 use super::{
-    order::{Order, SurveyScope},
+    order::{Order, SurveyScope, is_some},
     site::Site,
     tree::{VolumeTree, in_volume},
 };
@@ -15,7 +18,7 @@ use crate::{
     filesystem::is_readable,
     hand_off::{
         arguments, bls, grub, grubenv,
-        recognise::{CloudInit, Signs, cloud_sources, told},
+        recognise::{self, CloudInit, Signs, cloud_sources, told},
     },
     host::PartitionPlace,
 };
@@ -28,6 +31,8 @@ const NAMES_MAX: usize = 1024;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Text of all such files together, which stays in memory: two hundred times what an image with many kernels has.
 const TEXT_BYTES_MAX: usize = 16 << 20;
+/// Longest reason why something is not read: the agent's own words, with what is to be done.
+const REASON_CHARS_MAX: usize = 240;
 /// Where a system's root may be in its filesystem: at the top, or in the subvolumes of Fedora and of Ubuntu and SUSE.
 const ROOTS: [&str; 3] = ["", "root/", "@/"];
 
@@ -99,13 +104,22 @@ pub(super) fn look(site: &Site<'_>, order: &Order) -> Survey {
     if needs_foreign(order, &survey.signs) {
         foreign.into_iter().for_each(|found| look_into(site, found, scope, &mut survey));
     }
+    // A sign may lie there as well.
+    let Survey { unlisted, signs, .. } = &mut survey;
+    unlisted.iter().for_each(|why| tell(&mut signs.unread, why.clone()));
     survey
 }
 
 /// Whether the filesystems that only the kernel reads are looked into: where the form is not decided without them, or a
-/// boot loader's file may lie on one whose arguments are to change.
+/// boot loader's file may lie on one whose arguments change in that form.
 fn needs_foreign(order: &Order, signs: &Signs) -> bool {
-    order.may_change_arguments() || !signs.is_decided()
+    let chosen = || recognise::choose(signs, &order.offers, order.reader);
+    match order.form {
+        Form::Auto => !signs.is_decided() || chosen().is_ok_and(|choice| is_some(&order.arguments_for(choice.form))),
+        form @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
+            is_some(&order.arguments_for(form))
+        }
+    }
 }
 
 pub(super) fn name(partition: &Partition) -> String {
@@ -135,7 +149,7 @@ fn look_into(site: &Site<'_>, found: &Found, scope: SurveyScope, survey: &mut Su
         Ok(())
     });
     if let Err(error) = looked {
-        let why = format!("{} ({kind}): {}", volume.name, told(&format!("{error:#}")));
+        let why = format!("{} ({kind}): {}", volume.name, reason(&error));
         if is_readable(kind) {
             // The boot loader may read what is not read here.
             tell(&mut survey.unlisted, why.clone());
@@ -153,7 +167,7 @@ fn files(tree: &VolumeTree<'_>, survey: &mut Survey) {
         let number = match tree.file(&path) {
             Ok(Some(number)) => number,
             Ok(None) => return,
-            Err(error) => return tell(unlisted, format!("{} on {name}: {error:#}", told(&path))),
+            Err(error) => return tell(unlisted, format!("{} on {name}: {}", told(&path), reason(&error))),
         };
         if seen.contains(&number) {
             return;
@@ -162,14 +176,17 @@ fn files(tree: &VolumeTree<'_>, survey: &mut Survey) {
             return tell(unlisted, why);
         }
         seen.push(number);
-        let read = tree.read(&path, FILE_BYTES_MAX + 1).ok();
-        let text =
-            read.filter(|read| read.len() as u64 <= FILE_BYTES_MAX).and_then(|read| String::from_utf8(read).ok());
+        let read = tree.read(&path, FILE_BYTES_MAX + 1).unwrap_or_else(|error| {
+            tell(unlisted, format!("{} on {name}: {}", told(&path), reason(&error)));
+            Vec::new()
+        });
+        let text = Some(read).filter(|read| read.len() as u64 <= FILE_BYTES_MAX);
+        let text = text.and_then(|read| String::from_utf8(read).ok());
         survey.files.push(LoaderFile { volume, kind, path, text });
     };
     let list = |path: &str, unlisted: &mut Vec<String>| {
         tree.names(path, NAMES_MAX).unwrap_or_else(|error| {
-            tell(unlisted, format!("/{} on {name}: {error:#}", told(path)));
+            tell(unlisted, format!("/{} on {name}: {}", told(path), reason(&error)));
             Vec::new()
         })
     };
@@ -209,6 +226,11 @@ fn is_full(files: &[LoaderFile]) -> Option<String> {
     (bytes >= TEXT_BYTES_MAX).then(|| format!("its files of boot loaders have more than {most} MiB together"))
 }
 
+/// Why something is not read, with all its causes; without letters that move a cursor.
+fn reason(error: &anyhow::Error) -> String {
+    format!("{error:#}").chars().filter(|letter| !letter.is_control()).take(REASON_CHARS_MAX).collect()
+}
+
 /// Each reason once, and not more than are told.
 fn tell(reasons: &mut Vec<String>, why: String) {
     if reasons.len() < HAND_OFF_WORDS_MAX && !reasons.contains(&why) {
@@ -238,7 +260,7 @@ fn signs(tree: &VolumeTree<'_>, survey: &mut Survey) {
     let name = &survey.volumes[volume].name;
     match tree.file("ignition.firstboot") {
         Ok(found) => survey.signs.ignition.extend(found.map(|_| name.clone())),
-        Err(error) => tell(&mut survey.signs.unread, format!("ignition.firstboot on {name}: {error:#}")),
+        Err(error) => tell(&mut survey.signs.unread, format!("ignition.firstboot on {name}: {}", reason(&error))),
     }
     for root in ROOTS {
         if let Some(cloud_init) = cloud_init(tree, root, name, &mut survey.signs.unread) {
@@ -247,28 +269,39 @@ fn signs(tree: &VolumeTree<'_>, survey: &mut Survey) {
     }
 }
 
-/// cloud-init's configuration below one root: its main file, then those of its folder by name.
+/// cloud-init's configuration below one root: its main file, then those of its folder by name. What is not read to its
+/// end is no sign: the sources may be others.
 fn cloud_init(tree: &VolumeTree<'_>, root: &str, volume: &str, unread: &mut Vec<String>) -> Option<CloudInit> {
     let main = format!("{root}etc/cloud/cloud.cfg");
-    let mut untold = |path: &str, error: anyhow::Error| tell(unread, format!("{path} on {volume}: {error:#}"));
-    match tree.file(&main) {
-        Ok(found) => found?,
+    match cloud_init_at(tree, &main) {
+        Ok(sources) => Some(CloudInit { place: format!("{main} on {volume}"), sources: sources? }),
         Err(error) => {
-            untold(&main, error);
-            return None;
+            tell(unread, format!("cloud-init in {main} on {volume}: {}", reason(&error)));
+            None
         }
-    };
-    let parts = tree.names(&format!("{main}.d"), NAMES_MAX).unwrap_or_else(|error| {
-        untold(&format!("{main}.d"), error);
-        Vec::new()
-    });
+    }
+}
+
+/// The sources that it names; `None` where it is not there.
+fn cloud_init_at(tree: &VolumeTree<'_>, main: &str) -> anyhow::Result<Option<Vec<String>>> {
+    if tree.file(main)?.is_none() {
+        return Ok(None);
+    }
+    let parts = tree.names(&format!("{main}.d"), NAMES_MAX)?;
     let parts = parts.into_iter().filter(|name| name.ends_with(".cfg")).map(|name| format!("{main}.d/{name}"));
-    let texts = std::iter::once(main.clone())
-        .chain(parts)
-        .filter_map(|path| String::from_utf8(tree.read(&path, FILE_BYTES_MAX).ok()?).ok());
-    // A later file's list replaces an earlier one's.
-    let sources = texts.filter_map(|text| cloud_sources(&text)).fold(Vec::new(), |_, later| later);
-    Some(CloudInit { place: format!("{main} on {volume}"), sources })
+    let mut sources = Vec::new();
+    for path in std::iter::once(main.to_owned()).chain(parts) {
+        // A link may lead nowhere.
+        if tree.file(&path)?.is_none() {
+            continue;
+        }
+        let text = String::from_utf8(tree.read(&path, FILE_BYTES_MAX)?).ok();
+        // A later file's list replaces an earlier one's.
+        if let Some(list) = text.and_then(|text| cloud_sources(&text)) {
+            sources = list;
+        }
+    }
+    Ok(Some(sources))
 }
 
 #[cfg(test)]
@@ -277,7 +310,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::os::beneath::Folder;
+    use crate::{filesystem::tests::MemoryDisk, hand_off::fat::build, os::beneath::Folder};
 
     /// The files of a filesystem with these entries, each of as many bytes.
     fn with_entries(count: usize, bytes: usize) -> Survey {
@@ -303,6 +336,34 @@ mod tests {
         let survey = with_entries(20, 1 << 20);
         assert_eq!(survey.files.len(), 16);
         assert_eq!(survey.unlisted, ["its files of boot loaders have more than 16 MiB together"]);
+    }
+
+    /// A list of sources in a file that cannot be read would replace those before it.
+    #[test]
+    fn cloud_init_that_is_not_read_to_its_end_is_no_sign() {
+        let look = |volume: Vec<u8>| {
+            let disk = MemoryDisk::new(volume);
+            let tree = VolumeTree::Read(disk.open("vfat").unwrap());
+            let mut unread = Vec::new();
+            (cloud_init(&tree, "", "partition 1", &mut unread), unread)
+        };
+        let part = format!("datasource_list: [ NoCloud ]\n{}", "#".repeat(600));
+        let files: [(&str, &[u8]); 2] =
+            [("etc/cloud/cloud.cfg", b"users: [default]\n"), ("etc/cloud/cloud.cfg.d/90.cfg", part.as_bytes())];
+        let bytes = 9 << 20;
+        let mut volume = build("ROOT", 1, bytes, 512, &files).unwrap().bytes;
+        volume.resize(usize::try_from(bytes).unwrap(), 0);
+        let (found, unread) = look(volume.clone());
+        assert_eq!((found.unwrap().sources, unread), (vec!["NoCloud".to_owned()], Vec::new()));
+        // The only file of two clusters has one.
+        for next in volume[512 + 4..2 * 512].chunks_exact_mut(2).filter(|next| **next != [0xff, 0xff]) {
+            next.fill(0);
+        }
+        let (found, unread) = look(volume);
+        assert!(
+            found.is_none() && unread[0].starts_with("cloud-init in etc/cloud/cloud.cfg on partition 1"),
+            "{unread:?}"
+        );
     }
 
     #[test]
