@@ -417,8 +417,10 @@ pub(crate) fn put_ext4(raw: &mut [u8], partition: usize, label: &str) {
 fn make_ext4(folder: &Path, label: &str, bytes: usize) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(bytes as u64).unwrap();
-    let mut mkfs = Command::new("mkfs.ext4");
-    let made = mkfs.args(["-q", "-F", "-L", label, "-d"]).arg(folder).arg(file.path()).output();
+    // Many a PATH does not lead there.
+    let places = ["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"];
+    let program = places.into_iter().find(|place| Path::new(place).exists()).unwrap_or("mkfs.ext4");
+    let made = Command::new(program).args(["-q", "-F", "-L", label, "-d"]).arg(folder).arg(file.path()).output();
     let made = made.expect("these tests need mkfs.ext4 (e2fsprogs), which the lab installs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     fs::read(file.path()).unwrap()
