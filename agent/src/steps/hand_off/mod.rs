@@ -70,7 +70,7 @@ fn hand_over(
 ) -> anyhow::Result<Evidence> {
     job.board.disk_changes(job.index);
     let site = Site::new(job, wanted, disk, device)?;
-    let survey = survey::look(&site, order);
+    let survey = survey::look(&site, order)?;
     let Choice { form, mut recognised, mut warnings } = choose(order, &survey)?;
     recognised.iter().for_each(|sign| tracing::info!("{form}, recognised by {sign}"));
     let done = match (form, &order.config_drive, &order.no_cloud) {

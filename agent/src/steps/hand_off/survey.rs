@@ -16,6 +16,7 @@ use super::{
 use crate::{
     disk::boot_partition::{Found, find_boot},
     filesystem::is_readable,
+    gate::Stop,
     hand_off::{
         arguments, bls, grub, grubenv,
         recognise::{self, CloudInit, Signs, cloud_sources, told},
@@ -80,15 +81,18 @@ impl Survey {
     }
 }
 
-pub(super) fn look(site: &Site<'_>, order: &Order) -> Survey {
+/// # Errors
+/// When the plan is to stop: a hostile filesystem takes minutes of a slow disk, and there may be many.
+pub(super) fn look(site: &Site<'_>, order: &Order) -> Result<Survey, Stop> {
     let (scope, mut survey) = (order.scope(), Survey::default());
     if scope == SurveyScope::Nothing {
-        return survey;
+        return Ok(survey);
     }
     site.job.board.activity(site.job.index, "looking at the image");
     survey.signs.has_boot_partition = find_boot(site.reader(), &site.table).is_ok();
     let mut foreign = Vec::new();
     for partition in &site.table.partitions {
+        site.job.gate.check_told()?;
         let found = site.found.iter().find(|found| found.partition.number == partition.number);
         label(&mut survey.signs, partition, found);
         match found {
@@ -102,12 +106,15 @@ pub(super) fn look(site: &Site<'_>, order: &Order) -> Survey {
         }
     }
     if needs_foreign(order, &survey.signs) {
-        foreign.into_iter().for_each(|found| look_into(site, found, scope, &mut survey));
+        for found in foreign {
+            site.job.gate.check_told()?;
+            look_into(site, found, scope, &mut survey);
+        }
     }
     // A sign may lie there as well.
     let Survey { unlisted, signs, .. } = &mut survey;
     unlisted.iter().for_each(|why| tell(&mut signs.unread, why.clone()));
-    survey
+    Ok(survey)
 }
 
 /// Whether the filesystems that only the kernel reads are looked into: where the form is not decided without them, or a
