@@ -19,7 +19,7 @@ use crate::{
 pub const KIND: Kind = Kind {
     has_status: true,
     about: "A wish for a host: what it must be like, and what is to be on it.",
-    rules: |new, _| Verdict::of(causes(new)),
+    rules: |new, old| Verdict::of(causes(new, old)),
     without_controller: Some("no host is chosen for claims; apply a BareMetalHost"),
     ..Kind::new(METAL3, V1ALPHA1, "HostClaim", "hostclaims", "hostclaim", &SHAPE)
 };
@@ -71,13 +71,13 @@ const SHAPE: Shape = Shape::object(&[
     Field::new("status", STATUS).about("What was given."),
 ]);
 
-fn causes(new: &Value) -> Vec<Cause> {
+fn causes(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let spec = &new["spec"];
     let mut causes = selector(&spec["hostSelector"]);
     let metadata = new["metadata"]["annotations"].as_object().into_iter().flatten();
     causes
         .extend(metadata.filter_map(|(key, value)| annotations::reboot_cause(key, value.as_str().unwrap_or_default())));
-    image(&spec["image"], &mut causes);
+    image(&spec["image"], old.map(|old| &old["spec"]["image"]), &mut causes);
     let namespace = &new["metadata"]["namespace"];
     for name in ["userData", "metaData", "networkData"] {
         let reference = &spec[name]["namespace"];
@@ -128,13 +128,14 @@ fn expression_causes(path: &str, expression: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// Upstream's rules. What of it this appliance can fetch is judged when a host is chosen.
-fn image(image: &Value, causes: &mut Vec<Cause>) {
+fn image(image: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let stored = |field: &str| old.and_then(|old| old[field].as_str());
     let Some(url) = image["url"].as_str() else { return };
-    if let Err(why) = url::upstream(url) {
+    if let Err(why) = url::upstream(url, stored("url")) {
         causes.push(Cause::invalid("spec.image.url", &shown_url(url), &why));
     }
     let checksum = image["checksum"].as_str().unwrap_or_default();
-    if has_user_information(checksum) {
+    if has_user_information(checksum) && stored("checksum") != Some(checksum) {
         causes.push(Cause::forbidden("spec.image.checksum", "may not have a user name or password"));
     }
     if url.starts_with("oci://") {

@@ -20,10 +20,11 @@ pub(crate) fn parts(text: &str) -> Result<(&str, &str, &str), String> {
 }
 
 /// Whether upstream takes it as the URL of an image. A user or a password in it is refused, which upstream takes: what
-/// stands in a spec is shown to everybody who may read it.
-pub(crate) fn upstream(text: &str) -> Result<(), String> {
+/// stands in a spec is shown to everybody who may read it. One that is stored already (`old`) stays until it is changed,
+/// so that its object can be labelled and deleted.
+pub(crate) fn upstream(text: &str, old: Option<&str>) -> Result<(), String> {
     let (scheme, ..) = parts(text)?;
-    if has_user_information(text) {
+    if has_user_information(text) && old != Some(text) {
         return Err("may not have a user name or password".to_owned());
     }
     if UPSTREAM_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
@@ -44,8 +45,11 @@ mod tests {
         for bad in ["", "a", "/a", "http:", "http://", "http:///a", "ht tp://a", "1http://a", "://a", "http://a b"] {
             assert!(parts(bad).is_err(), "{bad}");
         }
-        assert_eq!(upstream("oci://a/b"), Ok(()));
-        assert_eq!(upstream("http://me:secret@a/b"), Err("may not have a user name or password".to_owned()));
-        assert_eq!(upstream("file://a/b"), Err("invalid scheme in URL, \"file\" not allowed".to_owned()));
+        assert_eq!(upstream("oci://a/b", None), Ok(()));
+        let login = "http://me:secret@a/b";
+        let refused = Err("may not have a user name or password".to_owned());
+        assert_eq!((upstream(login, None), upstream(login, Some("http://a/b"))), (refused.clone(), refused));
+        assert_eq!(upstream(login, Some(login)), Ok(()), "it is stored already");
+        assert_eq!(upstream("file://a/b", None), Err("invalid scheme in URL, \"file\" not allowed".to_owned()));
     }
 }

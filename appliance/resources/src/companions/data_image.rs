@@ -13,9 +13,10 @@ use crate::{
 pub const KIND: Kind = Kind {
     has_status: true,
     about: "A virtual CD for the host of the same name.",
-    rules: |new, _| {
+    rules: |new, old| {
         let text = new["spec"]["url"].as_str().unwrap_or_default();
-        let why = new["spec"]["url"].as_str().and_then(|text| url::upstream(text).err());
+        let stored = old.and_then(|old| old["spec"]["url"].as_str());
+        let why = new["spec"]["url"].as_str().and_then(|text| url::upstream(text, stored).err());
         Verdict::of(why.map(|why| Cause::invalid("spec.url", &shown_url(text), &why)))
     },
     without_controller: Some("no virtual media is attached to hosts"),

@@ -15,7 +15,7 @@ use crate::{
 pub const KIND: Kind = Kind {
     has_status: true,
     about: "The firmware of the parts of the host of the same name.",
-    rules: |new, _| Verdict::of(causes(new)),
+    rules: |new, old| Verdict::of(causes(new, old)),
     without_controller: Some("firmware is not updated; use the vendor's own tools"),
     ..Kind::new(METAL3, V1ALPHA1, "HostFirmwareComponents", "hostfirmwarecomponents", "hostfirmwarecomponents", &SHAPE)
 };
@@ -48,11 +48,13 @@ const SHAPE: Shape = Shape::object(&[
     Field::new("status", STATUS).about("What the firmware is."),
 ]);
 
-fn causes(new: &Value) -> Vec<Cause> {
+fn causes(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let stored = old.and_then(|old| old["spec"]["updates"].as_array()).into_iter().flatten();
+    let stored: Vec<&str> = stored.filter_map(|update| update["url"].as_str()).collect();
     let updates = new["spec"]["updates"].as_array().into_iter().flatten().enumerate();
     let urls = updates.map(|(index, update)| (index, update["url"].as_str().unwrap_or_default()));
     urls.filter_map(|(index, text)| {
-        let why = url::upstream(text).err()?;
+        let why = url::upstream(text, stored.iter().copied().find(|stored| *stored == text)).err()?;
         Some(Cause::invalid(&format!("spec.updates[{index}].url"), &shown_url(text), &why))
     })
     .collect()

@@ -40,6 +40,25 @@ fn a_login_in_an_address_is_refused_where_it_is_new_and_never_quoted() {
     assert!(!judged.causes.is_empty() && !summary(&judged.causes).contains("planted"), "{:?}", judged.causes);
 }
 
+/// An object of an earlier program could not be labelled or let go any more.
+#[test]
+fn a_login_that_is_stored_keeps_no_other_kind_from_being_changed() {
+    let login = "http://me:planted@images/a";
+    let wish = json!({"image": {"url": login, "checksum": login}, "poweredOn": true});
+    for (kind, spec) in [
+        ("DataImage", json!({"url": login})),
+        ("HostClaim", wish),
+        ("HostFirmwareComponents", json!({"updates": [{"component": "bmc", "url": login}]})),
+    ] {
+        let kind = kinds::find("metal3.io", kind).unwrap();
+        let object = json!({"metadata": {"name": "a", "namespace": "default"}, "spec": spec});
+        let fresh = admit(kind, &mut object.clone(), None).causes;
+        assert!(!fresh.is_empty() && !summary(&fresh).contains("planted"), "{}: {fresh:?}", kind.kind);
+        let again = admit(kind, &mut object.clone(), Some(&object)).causes;
+        assert!(again.is_empty(), "{}: {again:?}", kind.kind);
+    }
+}
+
 #[test]
 fn each_rule_has_a_good_and_a_bad_case() {
     let image = |more: Value| {
