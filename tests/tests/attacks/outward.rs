@@ -153,7 +153,7 @@ fn what_only_the_appliance_reaches_is_not_asked() {
             let line = log.lines().rev().find(|line| line.contains(&format!("{url} is not fetched"))).unwrap();
             judge(attack, "an answer from inside", "not asked", if line.contains(why) { "not asked" } else { line });
         }
-        let checksum = inside.url("SHA256SUMS");
+        let checksum = inside.url("sums");
         field.apply(&host(numbers[attempts.len()], &origin.url("image"), &checksum));
         field.appliance.wait_for_log(&format!("{checksum} is not fetched"));
         judge("a checksum on loopback", "an answer from inside", "not asked", "not asked");
@@ -267,7 +267,7 @@ fn a_login_is_refused_in_an_address_and_shown_to_its_origin_alone() {
         let elsewhere = other.url("moved");
         let mirror = field.there(|| {
             Texts::start((RELAY, 0), move |path| match path {
-                "/SHA256SUMS" => ok(&format!("{}  image\n", zeros())),
+                "/sums" => ok(&format!("{}  image\n", zeros())),
                 _ => to(&elsewhere),
             })
         });
@@ -286,7 +286,7 @@ fn a_login_is_refused_in_an_address_and_shown_to_its_origin_alone() {
             "stringData": {"username": "reader", "password": "planted-secret"},
         }));
         let url = format!("{}?signature=planted-query", mirror.url("image"));
-        let mut wanted = host(2, &url, &mirror.url("SHA256SUMS"));
+        let mut wanted = host(2, &url, &mirror.url("sums"));
         wanted["metadata"]["annotations"] = json!({"firesteel.dev/image-login": "mirror-login"});
         field.apply(&wanted);
         field.appliance.wait_for_log("the image's checksum is");
@@ -297,7 +297,7 @@ fn a_login_is_refused_in_an_address_and_shown_to_its_origin_alone() {
             let asked = requests.iter().find(|request| request.starts_with(&format!("get /{path}"))).cloned();
             asked.unwrap_or_else(|| panic!("/{path} was not asked for: {requests:?}")).contains(login)
         };
-        assert!(with_login(&mirror, "SHA256SUMS") && with_login(&mirror, "image?signature=planted-query"));
+        assert!(with_login(&mirror, "sums") && with_login(&mirror, "image?signature=planted-query"));
         let got = if with_login(&other, "moved") { "the login" } else { "no login" };
         judge("a redirect to another origin", "the login", "no login", got);
 
