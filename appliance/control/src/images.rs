@@ -173,6 +173,7 @@ impl Control {
             checksum_type: key.checksum_type.clone(),
             declared: image.format.and_then(declared),
             login: None,
+            owner: host.metadata.namespace.clone(),
         };
         let control = self.clone();
         self.spawn_outward(async move { control.acquire(key, request).await });

@@ -18,7 +18,7 @@ use super::{
     fetch::{Fetch, FetchError, Tell, fetch_small},
     format::Format,
     importer::{ImportError, Importer, Origin},
-    lane::{Lanes, PLACES_MAX},
+    lane::Lanes,
     local::{self, LocalError},
     partial::Partial,
     spare::Sparing,
@@ -41,6 +41,8 @@ pub struct Request {
     pub declared: Option<Format>,
     /// For the origins of image and checksum.
     pub login: Option<WebLogin>,
+    /// Who wants it, by whatever name: owners share places and turns. Empty: whoever runs this process.
+    pub owner: String,
 }
 
 /// Where an acquisition is.
@@ -88,7 +90,7 @@ pub enum AcquireError {
     Spool { path: PathBuf, source: std::io::Error },
     #[error("the import of {url} ended unexpectedly")]
     Ended { url: String },
-    #[error("{} images are under way or wait already", PLACES_MAX)]
+    #[error("as many images are under way or wait already as may, of this owner or in all")]
     Crowded,
 }
 
@@ -208,14 +210,19 @@ impl Acquirer {
     }
 
     /// Returns the image that is stored for this request, downloading it only when no earlier
-    /// download had the same checksum.
+    /// download had the same checksum. What is stored, and named by a digest, waits for no turn.
     pub async fn acquire(
         &self,
         request: &Request,
         progress: Arc<dyn Fn(Stage) + Send + Sync>,
     ) -> Result<StoredImage, AcquireError> {
-        let _place = self.lanes.place().ok_or(AcquireError::Crowded)?;
-        let pass = self.lanes.downloads.enter(waiting(&progress, 0)).await;
+        if let Some(StatedChecksum::Digest(checksum)) = stated(request)?
+            && let Some(image) = self.store().by_source(&checksum)?
+        {
+            return Ok(image);
+        }
+        let _place = self.lanes.place(&request.owner).ok_or(AcquireError::Crowded)?;
+        let pass = self.lanes.downloads.enter(&request.owner, waiting(&progress, 0)).await;
         let expected = self.expected(request).await?;
         if let Some(checksum) = &expected
             && let Some(image) = self.store().by_source(checksum)?
@@ -228,14 +235,15 @@ impl Acquirer {
             "file" => {
                 drop(pass);
                 let file = local::open(&request.url, self.local_root.as_deref())?;
-                self.import(file, origin, progress).await
+                self.import(file, origin, (request.owner.as_str(), progress)).await
             }
             "http" | "https" => {
                 if let Some(sha256) = sha256 {
                     match self.fetch(request, sha256).run(&progress).await {
                         Ok(fetched) => {
                             drop(pass);
-                            return self.import_partial(fetched.partial, origin, progress, false).await;
+                            let whose = (request.owner.as_str(), progress);
+                            return self.import_partial(fetched.partial, origin, whose, false).await;
                         }
                         // Another download of the same is under way: this one goes its own way.
                         Err(FetchError::Busy) => {}
@@ -246,7 +254,7 @@ impl Acquirer {
                 drop(pass);
                 let path = spooled.path().to_path_buf();
                 let file = spooled.reopen().map_err(|source| AcquireError::Spool { path, source })?;
-                let image = self.import(file, origin, progress).await;
+                let image = self.import(file, origin, (request.owner.as_str(), progress)).await;
                 drop(spooled);
                 image
             }
@@ -260,13 +268,11 @@ impl Acquirer {
     }
 
     async fn expected(&self, request: &Request) -> Result<Option<Checksum>, AcquireError> {
-        let text = request.checksum.trim();
-        if text.is_empty() {
-            return Ok(None);
-        }
-        if !matches!(scheme(text), "http" | "https") {
-            return Ok(Some(Checksum::parse(text, &request.checksum_type)?));
-        }
+        let text = match stated(request)? {
+            None => return Ok(None),
+            Some(StatedChecksum::Digest(checksum)) => return Ok(Some(checksum)),
+            Some(StatedChecksum::Address(text)) => text,
+        };
         let bytes = fetch_small(&self.client_for(request), self.limits, text, FILE_BYTES_MAX).await?;
         let content = String::from_utf8(bytes).map_err(|_| AcquireError::ChecksumFile { url: shown_url(text) })?;
         let name = file_name(&request.url);
@@ -297,12 +303,12 @@ impl Acquirer {
         &self,
         partial: Partial,
         origin: Origin,
-        progress: Tell,
+        (owner, progress): (&str, Tell),
         keeps_parts: bool,
     ) -> Result<StoredImage, AcquireError> {
         let path = partial.path().to_path_buf();
         let file = std::fs::File::open(&path).map_err(|source| AcquireError::Spool { path, source })?;
-        let image = self.import(file, origin, progress).await;
+        let image = self.import(file, origin, (owner, progress)).await;
         let is_of_use = match &image {
             Err(AcquireError::Import { source, .. }) => matches!(**source, ImportError::Store(_)),
             Err(AcquireError::Ended { .. }) => true,
@@ -336,12 +342,12 @@ impl Acquirer {
         &self,
         file: std::fs::File,
         origin: Origin,
-        progress: Arc<dyn Fn(Stage) + Send + Sync>,
+        (owner, progress): (&str, Tell),
     ) -> Result<StoredImage, AcquireError> {
         let importer = self.importer.clone();
         let url = shown_url(&origin.url);
         let source_bytes = file.metadata().map_or(0, |found| found.len());
-        let pass = self.lanes.imports.enter(waiting(&progress, source_bytes)).await;
+        let pass = self.lanes.imports.enter(owner, waiting(&progress, source_bytes)).await;
         // The work goes on where nobody waits for it any more, and so does its turn.
         let task = tokio::task::spawn_blocking(move || {
             let imported = importer.import(file, &origin, &|seen| {
@@ -355,6 +361,24 @@ impl Acquirer {
             Err(_) => Err(AcquireError::Ended { url }),
         }
     }
+}
+
+/// What a request says of the checksum.
+enum StatedChecksum<'a> {
+    Digest(Checksum),
+    /// Of a file of checksums.
+    Address(&'a str),
+}
+
+fn stated(request: &Request) -> Result<Option<StatedChecksum<'_>>, AcquireError> {
+    let text = request.checksum.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if matches!(scheme(text), "http" | "https") {
+        return Ok(Some(StatedChecksum::Address(text)));
+    }
+    Ok(Some(StatedChecksum::Digest(Checksum::parse(text, &request.checksum_type)?)))
 }
 
 fn scheme(url: &str) -> &str {

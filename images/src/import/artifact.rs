@@ -27,6 +27,9 @@ use crate::{
     openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
 };
 
+/// In the lanes: streams are of whoever runs the appliance.
+const OWNER: &str = "";
+
 /// An artifact as it is to be in the store.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -204,8 +207,8 @@ impl Acquirer {
             return Ok(found);
         }
         let url = &wanted.url;
-        let _place = self.lanes.place().ok_or(ArtifactError::Import(AcquireError::Crowded))?;
-        let pass = self.lanes.downloads.enter(waiting(&progress, 0)).await;
+        let _place = self.lanes.place(OWNER).ok_or(ArtifactError::Import(AcquireError::Crowded))?;
+        let pass = self.lanes.downloads.enter(OWNER, waiting(&progress, 0)).await;
         let fetch = Fetch {
             store: self.store().clone(),
             client: self.client.clone(),
@@ -230,12 +233,12 @@ impl Acquirer {
                     release: wanted.release.clone(),
                     signed_by,
                 };
-                let imported = self.import_partial(fetched.partial, origin, progress, true).await;
+                let imported = self.import_partial(fetched.partial, origin, (OWNER, progress), true).await;
                 Stored::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {
                 let (wanted, importer) = (wanted.clone(), self.importer.clone());
-                let pass = self.lanes.imports.enter(waiting(&progress, fetched.partial.bytes())).await;
+                let pass = self.lanes.imports.enter(OWNER, waiting(&progress, fetched.partial.bytes())).await;
                 let task = move || {
                     let kept = keep_file(&importer, fetched, &wanted, role, signed_by);
                     drop(pass);

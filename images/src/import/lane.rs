@@ -1,4 +1,4 @@
-//! Whose turn it is: so many at a time, the others in the order in which they came.
+//! Whose turn it is: so many at a time, and of those who wait the owner first who has the fewest at work.
 //!
 //! ```text
 //! acquire --place--> [ wait | download ] --> [ wait | import ] --> stored
@@ -6,14 +6,15 @@
 //! ```
 //!
 //! A download waits for the network and takes little memory; an import takes a decoder's, and all cores. So they have
-//! lanes of their own, and servers that are slow keep no image from being imported that is here.
+//! lanes of their own, and servers that are slow keep no image from being imported that is here. Nothing ends a slow
+//! download for another one, so an owner has three quarters of places and downloads at most.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 /// Imports at a time: what the appliance holds in memory for them is stated by it.
 pub const IMPORTS_AT_ONCE: usize = 2;
@@ -22,10 +23,16 @@ pub const DOWNLOADS_AT_ONCE: usize = 24;
 /// Images that are under way or wait. More are refused, and asked for again.
 pub const PLACES_MAX: usize = 1024;
 
+/// How many of so many one owner has at most.
+const fn share(of: usize) -> usize {
+    of - of / 4
+}
+
 /// The lanes of one store.
 #[derive(Clone, Debug)]
 pub(crate) struct Lanes {
-    places: Arc<Semaphore>,
+    /// How many each owner has; who has none is not in it.
+    places: Arc<Mutex<BTreeMap<String, usize>>>,
     pub(crate) downloads: Arc<WorkLane>,
     pub(crate) imports: Arc<WorkLane>,
 }
@@ -33,7 +40,7 @@ pub(crate) struct Lanes {
 impl Default for Lanes {
     fn default() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(PLACES_MAX)),
+            places: Arc::default(),
             downloads: Arc::new(WorkLane::new(DOWNLOADS_AT_ONCE)),
             imports: Arc::new(WorkLane::new(IMPORTS_AT_ONCE)),
         }
@@ -41,9 +48,32 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// A place for one image, from its first request to its end. `None`: all are taken.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+    /// A place for one image, from its first request to its end. `None`: all are taken, or all of the owner's share.
+    pub(crate) fn place(&self, owner: &str) -> Option<LanePlace> {
+        let mut taken = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.get(owner).copied().unwrap_or(0);
+        if own >= share(PLACES_MAX) || taken.values().sum::<usize>() >= PLACES_MAX {
+            return None;
+        }
+        taken.insert(owner.to_owned(), own + 1);
+        Some(LanePlace { places: Arc::clone(&self.places), owner: owner.to_owned() })
+    }
+}
+
+/// A place for one image; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct LanePlace {
+    places: Arc<Mutex<BTreeMap<String, usize>>>,
+    owner: String,
+}
+
+impl Drop for LanePlace {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.remove(&self.owner).unwrap_or(0);
+        if own > 1 {
+            taken.insert(std::mem::take(&mut self.owner), own - 1);
+        }
     }
 }
 
@@ -68,10 +98,10 @@ impl WorkLane {
 
     /// Waits for its turn. `tell` hears how many are before it, at first and whenever that changes; not where it has not
     /// to wait.
-    pub(crate) async fn enter(self: &Arc<Self>, mut tell: impl FnMut(u32)) -> LanePass {
+    pub(crate) async fn enter(self: &Arc<Self>, owner: &str, mut tell: impl FnMut(u32)) -> LanePass {
         // Heard from before the first look on, so that no change is missed.
         let mut moved = self.moved.subscribe();
-        let ticket = self.order().join();
+        let ticket = self.order().join(owner);
         let pass = LanePass { lane: Arc::clone(self), ticket };
         let mut told = None;
         loop {
@@ -111,34 +141,46 @@ impl Drop for LanePass {
 struct LaneOrder {
     at_once: usize,
     next: u64,
-    working: BTreeSet<u64>,
-    waiting: BTreeSet<u64>,
+    /// Tickets with their owners.
+    working: BTreeMap<u64, Arc<str>>,
+    waiting: BTreeMap<u64, Arc<str>>,
 }
 
 impl LaneOrder {
     fn new(at_once: usize) -> Self {
-        Self { at_once, next: 0, working: BTreeSet::new(), waiting: BTreeSet::new() }
+        Self { at_once, next: 0, working: BTreeMap::new(), waiting: BTreeMap::new() }
     }
 
-    /// A ticket behind all others.
-    fn join(&mut self) -> u64 {
+    /// A ticket behind all others of this owner.
+    fn join(&mut self, owner: &str) -> u64 {
         let ticket = self.next;
         self.next += 1;
-        self.waiting.insert(ticket);
+        self.waiting.insert(ticket, owner.into());
         ticket
     }
 
-    /// Whether it is at work from now on: there is room, and it came first.
+    /// Whether it is at work from now on: there is room, and it is the next.
     fn begins(&mut self, ticket: u64) -> bool {
-        let is_next = self.waiting.first() == Some(&ticket) && self.working.len() < self.at_once;
-        if is_next {
-            self.waiting.remove(&ticket);
-            self.working.insert(ticket);
+        if self.working.len() >= self.at_once || self.first() != Some(ticket) {
+            return false;
         }
-        is_next
+        self.working.extend(self.waiting.remove_entry(&ticket));
+        true
     }
 
-    /// How many have to end, or to begin, before it.
+    /// Of those whose owners have the fewest at work the one that came first. Who has the whole share waits.
+    fn first(&self) -> Option<u64> {
+        let mut at_work: BTreeMap<&str, usize> = BTreeMap::new();
+        for owner in self.working.values() {
+            *at_work.entry(owner).or_default() += 1;
+        }
+        let count = |owner: &Arc<str>| at_work.get(&**owner).copied().unwrap_or(0);
+        let waiting = self.waiting.iter().map(|(ticket, owner)| (count(owner), *ticket));
+        let first = waiting.filter(|(count, _)| *count < share(self.at_once)).min();
+        first.map(|(_, ticket)| ticket)
+    }
+
+    /// How many are at work, or came before it.
     fn ahead(&self, ticket: u64) -> u32 {
         let ahead = self.working.len() + self.waiting.range(..ticket).count();
         u32::try_from(ahead).unwrap_or(u32::MAX)
@@ -162,7 +204,7 @@ mod tests {
     #[test]
     fn so_many_begin_in_the_order_in_which_they_came() {
         let mut order = LaneOrder::new(2);
-        let tickets: Vec<u64> = (0..4).map(|_| order.join()).collect();
+        let tickets: Vec<u64> = (0..4).map(|_| order.join("a")).collect();
         assert!(!order.begins(tickets[1]), "another one came first");
         assert!(order.begins(tickets[0]) && order.begins(tickets[1]));
         assert!(!order.begins(tickets[2]) && !order.begins(tickets[0]));
@@ -178,6 +220,25 @@ mod tests {
         assert_eq!((order.working.len(), order.waiting.len()), (0, 0));
     }
 
+    #[test]
+    fn an_owner_has_a_share_and_who_has_fewer_at_work_comes_first() {
+        let mut order = LaneOrder::new(DOWNLOADS_AT_ONCE);
+        let tickets: Vec<u64> = (0..100).map(|_| order.join("slow")).collect();
+        let begun = tickets.iter().filter(|ticket| order.begins(**ticket)).count();
+        assert_eq!(begun, DOWNLOADS_AT_ONCE / 4 * 3);
+        let other = order.join("other");
+        assert!(order.begins(other), "there is room for others");
+
+        let mut order = LaneOrder::new(IMPORTS_AT_ONCE);
+        let tickets: Vec<u64> = (0..3).map(|_| order.join("large")).collect();
+        assert!(order.begins(tickets[0]) && order.begins(tickets[1]), "both, where no other waits");
+        let other = order.join("other");
+        order.leave(tickets[0]);
+        assert!(!order.begins(tickets[2]) && order.begins(other));
+        order.leave(other);
+        assert!(order.begins(tickets[2]));
+    }
+
     #[tokio::test]
     async fn a_lane_holds_no_more_than_it_has_room_for_and_loses_nobody() {
         let lane = Arc::new(WorkLane::new(2));
@@ -191,7 +252,7 @@ mod tests {
                     let told = |ahead: u32| {
                         waited.fetch_max(ahead as usize, Ordering::SeqCst);
                     };
-                    let pass = lane.enter(told).await;
+                    let pass = lane.enter("a", told).await;
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     now.fetch_sub(1, Ordering::SeqCst);
@@ -213,10 +274,14 @@ mod tests {
     #[test]
     fn places_are_bounded_and_come_back() {
         let lanes = Lanes::default();
-        let places: Vec<_> = (0..PLACES_MAX).map_while(|_| lanes.place()).collect();
-        assert_eq!(places.len(), PLACES_MAX);
-        assert!(lanes.clone().place().is_none(), "a clone has the same places");
+        let places: Vec<_> = (0..PLACES_MAX).map_while(|_| lanes.place("a")).collect();
+        assert_eq!(places.len(), PLACES_MAX / 4 * 3, "an owner has a share");
+        let others: Vec<_> = (0..PLACES_MAX).map_while(|_| lanes.place("b")).collect();
+        assert_eq!(others.len(), PLACES_MAX / 4);
+        assert!(lanes.clone().place("c").is_none(), "a clone has the same places");
         drop(places);
-        assert!(lanes.place().is_some());
+        assert!(lanes.place("a").is_some());
+        drop(others);
+        assert!(lanes.places.lock().is_ok_and(|taken| taken.is_empty()));
     }
 }

@@ -15,7 +15,9 @@ use firesteel_dial::{Dialer, Targets};
 use firesteel_images::{
     Sha256,
     http::{Download, HttpError, HttpReader, Limits},
-    import::{AcquireError, Acquirer, ImageStore, LocalError, Request, StoredImage, WebClient},
+    import::{
+        AcquireError, Acquirer, DOWNLOADS_AT_ONCE, ImageStore, LocalError, Request, Stage, StoredImage, WebClient,
+    },
 };
 
 use crate::{artifacts::web, disks::gpt_image};
@@ -323,6 +325,39 @@ async fn an_image_that_trickles_ends() {
     let limits = Limits { trickle: Duration::from_millis(500), ..limits() };
     let error = get(&trickling(), limits, None, true).await.unwrap_err();
     assert!(matches!(error, HttpError::Trickles { .. }), "{error:?}");
+}
+
+/// After a start each host asks for its image again: what is there waited behind all downloads.
+#[tokio::test]
+async fn an_image_that_is_stored_waits_for_no_download() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = gpt_image(4 << 20, 512);
+    let server = Server::new(vec![whole(&image, image.len())]);
+    let acquirer = Acquirer::new(ImageStore::open(dir.path()).unwrap(), None, web()).with_limits(limits());
+    let request = Request { url: server.url.clone(), checksum: Sha256::of(&image).to_string(), ..Request::default() };
+    acquirer.acquire(&request, Arc::new(|_| {})).await.unwrap();
+    // The system takes its connections, and nothing answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/disk.raw", silent.local_addr().unwrap());
+    let waits = Arc::new(tokio::sync::Notify::new());
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..=DOWNLOADS_AT_ONCE {
+        let (acquirer, waits) = (acquirer.clone(), Arc::clone(&waits));
+        let request = Request { url: url.clone(), ..Request::default() };
+        slow.spawn(async move {
+            let tell = move |stage: Stage| {
+                if matches!(stage, Stage::Waiting { .. }) {
+                    waits.notify_one();
+                }
+            };
+            acquirer.acquire(&request, Arc::new(tell)).await.map(drop)
+        });
+    }
+    waits.notified().await;
+    let again = acquirer.acquire(&request, Arc::new(|_| {}));
+    let again = tokio::time::timeout(Duration::from_secs(60), again).await.expect("it waits for no turn").unwrap();
+    assert_eq!(again.meta.raw_sha256, Sha256::of(&image));
+    assert_eq!(server.requests().len(), 1);
 }
 
 /// What an address may hold that nobody is to read is in no message.
