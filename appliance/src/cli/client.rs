@@ -20,8 +20,11 @@ const LINE_BYTES_MAX: usize = 8 << 20;
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 /// Longest refusal; the server's own have some kilobytes.
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
-/// From a request to the head of its answer. What takes the server long begins its answer early.
+/// From a request to the head of its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(5);
+/// The same of what is answered when the whole database has been copied or written again: on a slow disk for long.
+const WORK_TIMEOUT: Duration = Duration::from_hours(6);
+const WORK_PATHS: [&str; 2] = ["/firesteel.dev/backup", "/firesteel.dev/rekey"];
 /// How long the appliance may take to answer a call's TCP and TLS; as kubectl has it for TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -192,7 +195,7 @@ impl Client {
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> anyhow::Result<reqwest::Response> {
-        self.answered(self.request(method, path, body)).await
+        self.answered(self.request(method, path, body), head_within(path)).await
     }
 
     fn request(&self, method: Method, path: &str, body: Option<(&str, Vec<u8>)>) -> reqwest::RequestBuilder {
@@ -206,10 +209,10 @@ impl Client {
         request
     }
 
-    async fn answered(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
-        let sent = tokio::time::timeout(HEAD_TIMEOUT, request.send()).await;
+    async fn answered(&self, request: reqwest::RequestBuilder, within: Duration) -> anyhow::Result<reqwest::Response> {
+        let sent = tokio::time::timeout(within, request.send()).await;
         let sent = sent.map_err(|_| {
-            anyhow::anyhow!("{} does not answer within {} s: see its log", self.server, HEAD_TIMEOUT.as_secs())
+            anyhow::anyhow!("{} does not answer within {} s: see its log", self.server, within.as_secs())
         })?;
         let response = sent.with_context(|| format!("asking the appliance at {}", self.server))?;
         for warning in response.headers().get_all("warning") {
@@ -244,7 +247,7 @@ impl Client {
     pub(crate) async fn get_table(&self, path: &str) -> anyhow::Result<Value> {
         const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let request = self.request(Method::GET, path, None).header("accept", TABLE);
-        json(self.answered(request).await?).await
+        json(self.answered(request, HEAD_TIMEOUT).await?).await
     }
 
     /// Like [`Client::get`], with `None` for what does not exist.
@@ -304,6 +307,10 @@ impl Client {
         let response = self.send(Method::GET, &format!("{path}{separator}watch=true"), None).await?;
         Ok(lines(response.bytes_stream()))
     }
+}
+
+fn head_within(path: &str) -> Duration {
+    if WORK_PATHS.contains(&path) { WORK_TIMEOUT } else { HEAD_TIMEOUT }
 }
 
 async fn json(response: reqwest::Response) -> anyhow::Result<Value> {
@@ -391,6 +398,15 @@ mod tests {
     };
 
     use super::*;
+
+    /// A backup of a large database on a slow disk was given up while it was made.
+    #[test]
+    fn what_copies_the_database_is_waited_for() {
+        for path in [crate::backup::serve::BACKUP_PATH, "/firesteel.dev/rekey"] {
+            assert_eq!(head_within(path), WORK_TIMEOUT, "{path}");
+        }
+        assert_eq!(head_within("/api/v1/namespaces"), HEAD_TIMEOUT);
+    }
 
     /// A server that sends more than was asked for filled the memory of whoever asked.
     #[tokio::test]
