@@ -1,6 +1,6 @@
 //! Images on their way into the store. One fetch serves every host that wants the same image.
 
-use std::{error::Error, future::Future, pin::Pin, sync::Arc};
+use std::{collections::HashMap, error::Error, future::Future, pin::Pin, sync::Arc};
 
 use firesteel_facts::shown_url;
 use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage, WebLogin};
@@ -15,6 +15,9 @@ use crate::{
     Control, HostKey,
     views::{ImageKey, LoginSecret},
 };
+
+/// Images of which something is known. Each change of an address leaves one behind that nobody wants any more.
+const IMAGES_MAX: usize = 16_384;
 
 /// Why an image is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +167,9 @@ impl Control {
             if views.images.get(&key).is_some_and(is_there) {
                 return;
             }
+            if views.images.len() >= IMAGES_MAX {
+                forget_one(&mut views.images);
+            }
             let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.now() };
             views.images.insert(key.clone(), view);
         }
@@ -294,11 +300,44 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// Forgets an image that is not under way. Who wants it asks for it again, and what is stored is found at once.
+fn forget_one(images: &mut HashMap<ImageKey, ImageView>) {
+    let is_over = |view: &ImageView| match view {
+        ImageView::Ready(_) | ImageView::Failed { .. } => true,
+        ImageView::Waiting { .. } | ImageView::Fetching { .. } => false,
+    };
+    let over = images.iter().find(|(_, view)| is_over(view)).map(|(key, _)| key.clone());
+    if let Some(key) = over {
+        images.remove(&key);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
 
     use super::*;
+
+    /// They grew with each edit of a host.
+    #[test]
+    fn an_image_that_is_over_is_forgotten_and_none_that_is_under_way() {
+        let key = |url: &str| ImageKey {
+            url: url.to_owned(),
+            checksum: String::new(),
+            checksum_type: String::new(),
+            login: None,
+        };
+        let at = Timestamp::UNIX_EPOCH;
+        let mut images = HashMap::from([
+            (key("a"), ImageView::Waiting { ahead: 1, moved_at: at }),
+            (key("b"), ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: at }),
+            (key("c"), ImageView::Failed { message: String::new(), permanent: true, at }),
+        ]);
+        forget_one(&mut images);
+        assert!(images.len() == 2 && !images.contains_key(&key("c")));
+        forget_one(&mut images);
+        assert_eq!(images.len(), 2, "they would be fetched twice");
+    }
 
     /// A queue that moves, and a disk that is hashed long after its file was read, counted as standing still.
     #[test]
