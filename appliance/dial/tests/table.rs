@@ -112,7 +112,7 @@ async fn get(client: &WebClient, url: &str, login: Option<&WebLogin>) -> Result<
         while let Some(bytes) = answer.chunk().await? {
             body.extend_from_slice(&bytes);
         }
-        Ok((answer.status, body))
+        Ok::<_, WebError>((answer.status, body))
     };
     tokio::time::timeout(WITHIN, asked).await.expect("each answer comes, or is refused")
 }
