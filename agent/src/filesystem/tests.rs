@@ -152,7 +152,10 @@ fn ext4_of_every_make_is_read_as_it_was_filled() {
         assert_same(&filesystem, &tree, &files);
         for name in ["tiny", "mid", "big", "sparse"] {
             let peer = run("debugfs", &["-R", &format!("cat /{name}"), path]).unwrap();
-            assert!(filesystem.read(name, ALL).unwrap() == peer, "{options:?}: {name}");
+            let read = filesystem.read(name, ALL).unwrap();
+            // debugfs shows a short file that its inode holds with the zeros behind it.
+            let rest = peer.strip_prefix(read.as_slice()).unwrap_or_else(|| panic!("{options:?}: {name}"));
+            assert!(rest.len() < 60 && rest.iter().all(|&byte| byte == 0), "{options:?}: {name}");
         }
         for name in [0, 700, 1499] {
             let path = format!("many/A file with a long name, number {name}.text");
