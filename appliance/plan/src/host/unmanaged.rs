@@ -5,6 +5,7 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     attempt::{self, Presence},
+    checks,
     effect::{Effect, Reason},
     memory::State,
     turn::Turn,
@@ -31,5 +32,6 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         turn.effect(Effect::RebootDiscoveryAgent { reason });
         return turn.stay(poll, "the agent that discovered the host reboots into the host's own");
     }
+    checks::prefetch(turn);
     turn.stay(poll, "there is no BMC: waiting for the host to boot from the network; switch it on or reboot it by hand")
 }

@@ -2,7 +2,7 @@
 
 use firesteel_plan::{
     BootEntry, Effect, boot_entry,
-    host::{BmcAction, InstanceSeen, PlanKind, Power, UserDataSeen},
+    host::{BmcAction, ImageSeen, InstanceSeen, PlanKind, Power, UserDataSeen},
 };
 use firesteel_resources::{
     Image,
@@ -83,6 +83,7 @@ fn without_a_bmc_the_agent_stays_and_somebody_reboots_by_hand() {
     assert_eq!(condition(&world, "PowerControl"), (ConditionStatus::False, "NoDriver".into()));
     assert!(world.reason().contains("by hand"), "{}", world.reason());
     assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: 1 });
+    assert!(matches!(world.seen.image, ImageSeen::Ready(_)), "the image is fetched while the host is waited for");
 
     world.hello();
     world.run();
