@@ -170,7 +170,8 @@ pub fn keep(store: &Path, boot_files: &Path, files: &BootFiles) -> io::Result<Op
         fs::create_dir(&unfinished)?;
         fs::write(unfinished.join(KERNEL), &files.kernel.bytes)?;
         fs::write(unfinished.join(INITRAMFS), &files.initramfs.bytes)?;
-        fs::copy(boot_files.join(MANIFEST), unfinished.join(MANIFEST))?;
+        // A copy would have the permissions of the file that is served.
+        fs::write(unfinished.join(MANIFEST), fs::read(boot_files.join(MANIFEST))?)?;
         fs::rename(&unfinished, &own)?;
     }
     if let Err(error) = stamp(&own) {
