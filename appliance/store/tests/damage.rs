@@ -224,7 +224,7 @@ fn no_damaged_row_makes_a_false_answer() {
         "UPDATE log SET previous = 1 WHERE name = 'hosts-004' AND op = 2",
         "UPDATE log SET sealed = 1 WHERE name = 'hosts-004'",
         "UPDATE log SET revision = 100000 WHERE name = 'hosts-004' AND op = 2",
-        "DELETE FROM log WHERE name = 'hosts-004' AND op = 2",
+        "DROP TRIGGER log_gone; DELETE FROM log WHERE name = 'hosts-004' AND op = 2",
         "UPDATE object SET name = 'hosts-999' WHERE name = 'hosts-005'",
         "UPDATE object SET namespace = 'other' WHERE name = 'hosts-005'",
         "UPDATE object SET resource = 'others' WHERE name = 'hosts-005'",
