@@ -98,6 +98,8 @@ const READERS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pages that one connection keeps, in KiB.
 const CACHE_KIB: usize = 2048;
+/// How SQLite names the mode in which free pages go back to the file system when they are asked for.
+const INCREMENTAL_VACUUM: i64 = 2;
 /// What all connections keep.
 pub(crate) const CACHES_BYTES: usize = (READERS + 1) * CACHE_KIB * 1024;
 
@@ -283,8 +285,12 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(PATIENCE)?;
-    // Has an effect on a new file only; must come before the first table.
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    // Has an effect on a new file only, and must come before the first table. On another one SQLite would write the
+    // mode that is there once more, which a full disk refuses.
+    let mode: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
+    if mode != INCREMENTAL_VACUUM {
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", durability.synchronous())?;
     connection.pragma_update(None, "foreign_keys", false)?;
