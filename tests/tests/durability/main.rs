@@ -25,11 +25,13 @@ mod trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_dhcp::Mac;
-use firesteel_store::Durability;
+use firesteel_store::{Durability, GroupResource, Revision};
 use firesteel_tests::agent_line::token_of;
 use firesteel_tests::{dhcp_client, network::ADDRESS};
 use firesteel_wire::{HELLO_PATH, Hello, Identity, PublicKey, SIGNATURE_HEADER, signing_input};
@@ -152,7 +154,34 @@ fn hello(served: &mut Served, admin: &mut Admin) -> Vec<Exchange> {
     });
     assert_eq!(first.status, 200, "{}", first.text());
     assert_eq!(say_hello(&mut agent, &token, 8).status, 409, "the token was not bound");
-    vec![made, first.exchange]
+    let mut hello = first.exchange;
+    hello.mark = mark_of_sealed(&served.data(), &public_key(7).to_string());
+    vec![made, hello]
+}
+
+/// How the first journal begins, as it lies in the database, that has this text. Journals are sealed: the text itself
+/// is in no write.
+fn mark_of_sealed(data: &Path, text: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, key_file) = (folder.path().join("resources.db"), folder.path().join("at-rest.key"));
+    let into = database.to_str().unwrap();
+    rusqlite::Connection::open(data.join("resources.db")).unwrap().execute("VACUUM INTO ?1", [into]).unwrap();
+    fs::copy(data.join(at_rest::DEFAULT_FILE), &key_file).unwrap();
+    let store = KeyFile::open(&key_file, &database).unwrap().open_store(&database, Durability::Nothing).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let revision = runtime.block_on(async {
+        let journals = GroupResource::new("firesteel.dev", "hostjournals");
+        let mut changes = store.watch(&journals, Revision(0)).await.unwrap();
+        loop {
+            let change = tokio::time::timeout(PATIENCE, changes.next()).await.expect("no journal has it").unwrap();
+            if change.value.windows(text.len()).any(|part| part == text.as_bytes()) {
+                return change.revision.0;
+            }
+        }
+    });
+    drop(store);
+    let sql = "SELECT substr(value, 1, 32) FROM log WHERE revision = ?1";
+    rusqlite::Connection::open(&database).unwrap().query_row(sql, [revision], |row| row.get(0)).unwrap()
 }
 
 /// The token in the boot script of the host, which has fetched what belongs to it.
@@ -170,9 +199,14 @@ fn boot_token() -> Option<String> {
     Some(token)
 }
 
+fn public_key(seed: u8) -> PublicKey {
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
+    PublicKey(pair.public_key().as_ref().try_into().unwrap())
+}
+
 fn say_hello(agent: &mut Connection, token: &str, seed: u8) -> Answer {
     let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
-    let key = PublicKey(pair.public_key().as_ref().try_into().unwrap());
+    let key = public_key(seed);
     let hello = Hello {
         token: token.to_owned(),
         key,
