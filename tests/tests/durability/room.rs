@@ -297,6 +297,7 @@ fn another_program_that_fills_the_disk_stops_nothing_that_matters_and_no_start()
 
         // A start on a full disk with a log that has no room in the database.
         field.appliance.start_again_with(|data| {
+            fs::remove_file(filler(data)).unwrap();
             write_large_log(&data.join("resources.db"));
             fill_disk(data);
         });
