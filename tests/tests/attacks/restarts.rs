@@ -81,11 +81,10 @@ fn a_boot_that_began_before_an_upgrade_goes_on_with_its_files() {
             fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
         });
         // The kernel was sent before; a loader that tries again gets the same one.
+        assert_eq!(agent.fetch_bytes(field, "kernel"), b"vmlinuz");
         // The host's seed comes before the ramdisk.
-        for (file, of_the_boot) in [("kernel", "vmlinuz"), ("initramfs", "initramfs.zst")] {
-            let sent = agent.fetch_bytes(field, file);
-            assert!(sent.ends_with(of_the_boot.as_bytes()), "{file}: {}", String::from_utf8_lossy(&sent));
-        }
+        let sent = agent.fetch_bytes(field, "initramfs");
+        assert!(sent.ends_with(b"initramfs.zst"), "{}", String::from_utf8_lossy(&sent));
         let status = agent.hello(field, Program::default()).0;
         judge("hello of a boot that began before an upgrade", "-", "200", &status.to_string());
         assert_eq!(agent.report(field, true), 200);
