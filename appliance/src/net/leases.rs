@@ -114,7 +114,7 @@ impl LeaseStore {
         };
         let read = |source| LeaseStoreError::Read { path: path.display().to_string(), source };
         let loaded = load(&connection, now).map_err(read)?;
-        let water = HighWater::of(path, &connection, PATIENCE).map_err(read)?;
+        let water = HighWater::of(path, &connection, PATIENCE, room.clone()).map_err(read)?;
         let (jobs, queue) = mpsc::channel();
         let (answers, done) = unbounded_channel();
         std::thread::Builder::new()

@@ -237,6 +237,11 @@ impl StoreRoom {
         }
     }
 
+    /// Whether the disk has so many bytes free, whatever they are kept for.
+    pub(crate) fn can_grow(&self, bytes: u64) -> bool {
+        (self.look)().map_or(true, |disk| disk.total == 0 || disk.free >= bytes)
+    }
+
     pub(crate) fn budget(&self) -> ChangeBudget {
         let held = self.reserve().bytes();
         let owed = self.owed.load(Ordering::Relaxed);

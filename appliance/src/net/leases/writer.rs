@@ -41,6 +41,9 @@ impl LeaseWriter {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
+            if let Err(error) = self.water.look(&self.connection) {
+                tracing::debug!(%error, "the log of the leases is taken in as before");
+            }
             let mut batch = vec![first];
             batch.extend(queue.try_iter().take(BATCH_MAX - 1));
             for (id, ok) in self.store(batch) {

@@ -200,7 +200,7 @@ impl Sqlite {
         let measured = short::at_start(room.as_deref(), || compact::measure(connection, &damages));
         let meter = measured.map_err(database)?;
         let grown = meter.kinds().cloned().collect();
-        let water = HighWater::of(path, connection, PATIENCE).map_err(database)?;
+        let water = HighWater::of(path, connection, PATIENCE, room.clone()).map_err(database)?;
 
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);

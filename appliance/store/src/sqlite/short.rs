@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode, ffi};
 use super::write::{Commit, StoreWriter, refusal};
 use super::{Database, PATIENCE, compact, pages};
 use crate::error::CommitError;
-use crate::high_water::cut_log;
+use crate::high_water::{cut_log, owed};
 use crate::hub::Hub;
 use crate::room::{ChangeBudget, Spending, StoreRoom};
 use crate::types::Revision;
@@ -61,6 +61,7 @@ pub(super) fn at_start<T>(
 /// can where there is not. What comes back is what ordinary changes may use.
 pub(super) fn before(writer: &mut StoreWriter, hub: &Hub, batch: &[Commit]) -> ChangeBudget {
     let bytes: usize = batch.iter().map(|commit| commit.op.value().len()).sum();
+    look_at_log(writer);
     let Some(room) = writer.database.room.clone() else { return ChangeBudget::default() };
     room.owe(owed(&writer.database.connection));
     if !room.admits(bytes) {
@@ -98,8 +99,19 @@ pub(super) fn make_room(writer: &mut StoreWriter, hub: &Hub, is_pressing: bool) 
     if is_pressing || kept >= FORGOTTEN_MIN {
         forget(writer, hub, through);
     }
-    if let Err(error) = give_back(&writer.database.connection) {
+    // Without room for the log in the database nothing is given back, and what is free is used up.
+    let connection = &writer.database.connection;
+    if writer.database.room.as_ref().is_some_and(|room| !room.can_grow(owed(connection))) {
+        return;
+    }
+    if let Err(error) = give_back(connection) {
         tracing::debug!(%error, "free pages of the database are not given back");
+    }
+}
+
+fn look_at_log(writer: &mut StoreWriter) {
+    if let Err(error) = writer.water.look(&writer.database.connection) {
+        tracing::debug!(%error, "the database's log is taken in as before");
     }
 }
 
@@ -135,17 +147,10 @@ fn give_back(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// By how much the file grows when the log is put in its place.
-fn owed(connection: &Connection) -> u64 {
-    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap_or(0);
-    let pages = u64::try_from(number("page_count").saturating_mul(number("page_size"))).unwrap_or(0);
-    let file = connection.path().and_then(|path| std::fs::metadata(path).ok()).map_or(0, |found| found.len());
-    pages.saturating_sub(file)
-}
-
 /// Writes something that says nothing, with the reserve where that is needed: whether anything can be stored.
 pub(super) fn probe(writer: &mut StoreWriter, hub: &Hub) -> Result<(), CommitError> {
     const SQL: &str = "INSERT INTO meta VALUES ('probe', 1) ON CONFLICT DO UPDATE SET value = 1 - value";
+    look_at_log(writer);
     let written = loop {
         match writer.database.connection.execute(SQL, []) {
             Err(error) if disk_is_full(&error) && release(&writer.database, 0) => make_room(writer, hub, false),
