@@ -162,8 +162,8 @@ fn hello(served: &mut Served, admin: &mut Admin) -> Vec<Exchange> {
 /// How the first journal begins, as it lies in the database, that has this text. Journals are sealed: the text itself
 /// is in no write.
 fn mark_of_sealed(data: &Path, text: &str) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    let (database, key_file) = (folder.path().join("resources.db"), folder.path().join("at-rest.key"));
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (database, key_file) = (folder.path().join("resources.db"), elsewhere.path().join("at-rest.key"));
     let into = database.to_str().unwrap();
     rusqlite::Connection::open(data.join("resources.db")).unwrap().execute("VACUUM INTO ?1", [into]).unwrap();
     fs::copy(data.join(at_rest::DEFAULT_FILE), &key_file).unwrap();
@@ -181,7 +181,10 @@ fn mark_of_sealed(data: &Path, text: &str) -> Vec<u8> {
     });
     drop(store);
     let sql = "SELECT substr(value, 1, 32) FROM log WHERE revision = ?1";
-    rusqlite::Connection::open(&database).unwrap().query_row(sql, [revision], |row| row.get(0)).unwrap()
+    rusqlite::Connection::open(&database)
+        .unwrap()
+        .query_row(sql, [i64::try_from(revision).unwrap()], |row| row.get(0))
+        .unwrap()
 }
 
 /// The token in the boot script of the host, which has fetched what belongs to it.

@@ -378,6 +378,8 @@ fn a_halt_that_cannot_be_stored_holds_and_who_starts_so_starts_halted() {
 #[test]
 fn a_halt_that_is_held_in_memory_is_lifted_by_resume() {
     field::with_small_disk(PROGRAM, DISK_MIB, |field| {
+        // By then the files of a first start are there.
+        field.add_host("known", mac(1));
         field.appliance.start_again_with(use_everything_up);
         let mut admin = Person::admin(field);
         assert_eq!(field.firesteel(&["resume"]), "the fleet goes on\n");
