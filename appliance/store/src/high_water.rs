@@ -1,8 +1,8 @@
 //! How long a database's write-ahead log may get. SQLite takes it into the database by itself and then writes it from
 //! its beginning, but not while a reader uses what is in it: with readers all the time it would grow without end.
 //!
-//! While the disk has less room than the database would grow by, the log stays as it is: a part of it that is put in its
-//! place takes the last free room and gives none back.
+//! While the disk, with the reserve, has less room than the database would grow by, the log stays as it is: a part of it
+//! that is put in its place takes the last free room and gives none back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl HighWater {
     /// Takes the log into the database and cuts it, if it is too long.
     pub fn keep(&mut self, connection: &Connection) {
         let is_due = self.failed_at.is_none_or(|at| at.elapsed() >= AGAIN);
-        let has_room = || self.room.as_ref().is_none_or(|room| room.can_grow(owed(connection)));
+        let has_room = || self.room.as_ref().is_none_or(|room| room.let_grow(owed(connection)));
         if !is_due || !self.is_exceeded() || !has_room() {
             return;
         }

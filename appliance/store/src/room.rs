@@ -242,6 +242,19 @@ impl StoreRoom {
         (self.look)().map_or(true, |disk| disk.total == 0 || disk.free >= bytes)
     }
 
+    /// Gives as much of the reserve back as the disk lacks of so many bytes; false where that is more than there is, and
+    /// nothing is given then. For what gives back more than it takes.
+    pub(crate) fn let_grow(&self, bytes: u64) -> bool {
+        let Some(disk) = (self.look)().ok().filter(|disk| disk.total > 0) else { return true };
+        if disk.free >= bytes {
+            return true;
+        }
+        let missing = bytes - disk.free + PIECE_BYTES;
+        let mut reserve = self.reserve();
+        let floor = self.limit.floor();
+        reserve.bytes().saturating_sub(floor) >= missing && reserve.shrink(missing, floor)
+    }
+
     pub(crate) fn budget(&self) -> ChangeBudget {
         let held = self.reserve().bytes();
         let owed = self.owed.load(Ordering::Relaxed);
@@ -333,6 +346,19 @@ mod tests {
         free.store(40 * MIB, Ordering::Relaxed);
         room.refill();
         assert_eq!(room.standing(), whole);
+    }
+
+    #[test]
+    fn a_log_is_put_in_its_place_with_the_reserve_where_that_is_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let (free, look) = disk(48 * MIB, 40 * MIB);
+        let room = StoreRoom::open(&folder.path().join("reserve"), look);
+        assert!(room.can_grow(40 * MIB) && room.let_grow(40 * MIB));
+        free.store(0, Ordering::Relaxed);
+        assert!(!room.can_grow(1) && !room.let_grow(9 * MIB));
+        assert_eq!(room.standing().reserve_bytes, 8 * MIB, "what would not be enough is not given");
+        assert!(room.let_grow(MIB));
+        assert_eq!(room.standing().reserve_bytes, 7 * MIB - PIECE_BYTES);
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(super) fn make_room(writer: &mut StoreWriter, hub: &Hub, is_pressing: bool) 
     }
     // Without room for the log in the database nothing is given back, and what is free is used up.
     let connection = &writer.database.connection;
-    if writer.database.room.as_ref().is_some_and(|room| !room.can_grow(owed(connection))) {
+    if writer.database.room.as_ref().is_some_and(|room| !room.let_grow(owed(connection))) {
         return;
     }
     if let Err(error) = give_back(connection) {
