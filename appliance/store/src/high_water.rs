@@ -142,6 +142,7 @@ mod tests {
         water.keep(&writer);
         assert_eq!((length(), water.failed_at), (0, None));
     }
+
     /// What is free is left to changes: nothing of the log is put in its place until all of it has room.
     #[test]
     fn a_log_that_has_no_room_in_the_database_takes_none() {
