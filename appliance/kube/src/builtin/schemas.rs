@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::schema::{boolean, byte_map, integer, object, text, text_map, time};
+use crate::schema::{boolean, byte_map, integer, micro_time, object, text, text_map, time};
 
 pub(super) fn namespace() -> Value {
     let mut finalizers = crate::schema::texts("Who has to do something before the namespace goes.");
@@ -77,10 +77,10 @@ pub(super) fn lease() -> Value {
         ("strategy", "How the holder is found."),
     ]);
     spec["description"] = json!("Who holds it, and how long.");
-    spec["properties"]["acquireTime"] = time("When the holder got it.");
+    spec["properties"]["acquireTime"] = micro_time("When the holder got it.");
     spec["properties"]["leaseDurationSeconds"] = integer("How long others wait after the last renewal.");
     spec["properties"]["leaseTransitions"] = integer("How often the holder changed.");
-    spec["properties"]["renewTime"] = time("When the holder said last that it holds it.");
+    spec["properties"]["renewTime"] = micro_time("When the holder said last that it holds it.");
     json!({ "type": "object", "properties": { "spec": spec } })
 }
 
@@ -91,12 +91,12 @@ pub(super) fn event() -> Value {
     source["description"] = json!("Who saw it.");
     let series = json!({ "type": "object", "description": "The same again and again.", "properties": {
         "count": integer("How often."),
-        "lastObservedTime": time("When it happened last."),
+        "lastObservedTime": micro_time("When it happened last."),
     } });
     json!({ "type": "object", "required": ["metadata", "involvedObject"], "properties": {
         "action": text("What was done about it."),
         "count": integer("How often it happened."),
-        "eventTime": time("When it was seen first."),
+        "eventTime": micro_time("When it was seen first."),
         "firstTimestamp": time("When it was seen first, in older clients' words."),
         "involvedObject": involved,
         "lastTimestamp": time("When it happened last."),

@@ -85,6 +85,13 @@ fn events_are_the_same_in_both_groups() {
         let nameless = server.post(NEW, &merged(&event, &json!({ "action": "", "type": "Odd" }))).await;
         let causes = nameless.json()["details"]["causes"].as_array().unwrap().len();
         assert_eq!((nameless.code, causes), (422, 2), "{}", nameless.text);
+        for (path, time) in [
+            (NEW, json!({ "eventTime": "2026-09-21T14:13:20Z" })),
+            (NEW, json!({ "series": { "count": 2, "lastObservedTime": "2026-09-21T14:13:21.001Z" } })),
+        ] {
+            let refused = server.post(path, &merged(&event, &time)).await;
+            assert!(refused.code == 422 && refused.text.contains("six digits"), "clients in Go cannot read it: {time}");
+        }
         assert_eq!(server.send("DELETE", &format!("{NEW}/a"), &[], "").await.code, 200);
         assert_eq!(server.get(&format!("{OLD}/a")).await.code, 404);
         let gone = server.get(&format!("{NEW}/a")).await;
