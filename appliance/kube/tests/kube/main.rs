@@ -19,5 +19,6 @@ mod lists;
 mod quotas;
 mod second_kind;
 mod toy;
+mod values;
 mod versions;
 mod watches;
