@@ -277,7 +277,8 @@ impl Api {
         let authorizer = Some(&self.guard.authorizer).filter(|_| is_write);
         let quota = authorizer.and_then(|authorizer| authorizer.default_quota(caller, &route.namespace));
         let origin = WriteOrigin::Client(quota.as_deref());
-        let writing = Write { core, target, part, query, payload: &payload, selection: &selection, origin };
+        let author = caller.name.as_str();
+        let writing = Write { core, target, part, query, payload: &payload, selection: &selection, origin, author };
         let mut bytes = payload.bytes.len();
         let answer = match route.verb {
             Verb::Watch => {

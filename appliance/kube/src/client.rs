@@ -241,6 +241,7 @@ const OWN: WriteOptions<'static> = WriteOptions {
     manager: core::OWN_MANAGER,
     from_reserve: false,
     origin: WriteOrigin::Own,
+    author: core::OWN_MANAGER,
     bytes: 0,
 };
 

@@ -20,7 +20,7 @@ use crate::kind::{KindInfo, Registry, Writers};
 use crate::patch::Patch;
 use crate::quota::{NamespaceQuota, QuotaBook};
 use crate::raw;
-use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
+use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target, WriteTerms};
 use crate::scale;
 use crate::status::Status;
 use crate::unstored::Unstored;
@@ -65,8 +65,16 @@ pub struct WriteOptions<'a> {
     /// What is written may use the store's reserve when room is short. Deletions always may.
     pub from_reserve: bool,
     pub origin: WriteOrigin<'a>,
+    /// The name of the caller, for kinds that keep who changed an object.
+    pub author: &'a str,
     /// Bytes of the request's body, where there is one.
     pub bytes: usize,
+}
+
+impl<'a> WriteOptions<'a> {
+    pub(crate) fn terms(&self) -> WriteTerms<'a> {
+        WriteTerms { validation: self.validation, author: self.author }
+    }
 }
 
 /// Who writes.
@@ -97,6 +105,7 @@ impl Default for WriteOptions<'_> {
             manager: OWN_MANAGER,
             from_reserve: false,
             origin: WriteOrigin::Own,
+            author: OWN_MANAGER,
             bytes: 0,
         }
     }
@@ -205,7 +214,7 @@ impl Core {
         let spending = self.spending(target, options).await;
         for _ in 0..TRIES {
             let birth = self.birth();
-            let prepare = || rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone());
+            let prepare = || rules::prepare_create(target, body.clone(), &birth, options.terms(), owners.clone());
             let prepared = places.run(options.bytes, prepare).await?;
             let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
             let key = Key::new(&target.kind.stored_resource(), target.namespace, &name);
@@ -246,7 +255,7 @@ impl Core {
         for _ in 0..TRIES {
             let (current, revision, bytes) = self.current_sized(target).await?;
             let owners = Owners::Tracked(self.writer(options));
-            let prepare = || changed(target, part, (&current, revision), change, options.validation, owners);
+            let prepare = || changed(target, part, (&current, revision), change, options.terms(), owners);
             let prepared = options.origin.places().run(bytes.max(options.bytes), prepare).await?;
             if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
                 return Ok(written);
@@ -290,7 +299,7 @@ impl Core {
                 if body["metadata"]["resourceVersion"].is_null() {
                     body["metadata"]["resourceVersion"] = json!(revision.to_string());
                 }
-                rules::prepare_update(target, part, (&current, revision), body, options.validation, owners)
+                rules::prepare_update(target, part, (&current, revision), body, options.terms(), owners)
             };
             let prepared = options.origin.places().run(bytes.max(options.bytes), prepare).await?;
             if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
@@ -587,19 +596,17 @@ fn changed(
     part: Part,
     (current, revision): (&Value, Revision),
     change: Change<'_>,
-    validation: FieldValidation,
+    terms: WriteTerms<'_>,
     owners: Owners<'_>,
 ) -> Result<Prepared, Status> {
     match change {
         _ if part == Part::Scale => {
-            let (body, warnings) = scale::changed(target, (current, revision), change, validation)?;
-            let validation = FieldValidation::Ignore;
-            let prepared = rules::prepare_update(target, part, (current, revision), body, validation, owners)?;
+            let (body, warnings) = scale::changed(target, (current, revision), change, terms.validation)?;
+            let terms = WriteTerms { validation: FieldValidation::Ignore, ..terms };
+            let prepared = rules::prepare_update(target, part, (current, revision), body, terms, owners)?;
             Ok(Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared })
         }
-        Change::Replace(body) => {
-            rules::prepare_update(target, part, (current, revision), body.clone(), validation, owners)
-        }
+        Change::Replace(body) => rules::prepare_update(target, part, (current, revision), body.clone(), terms, owners),
         Change::Patch(patch) => {
             let mut body = rules::shown(current.clone(), revision);
             patch.apply_to(&mut body)?;
@@ -607,7 +614,7 @@ fn changed(
             if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
                 body["metadata"]["resourceVersion"] = json!(revision.to_string());
             }
-            rules::prepare_update(target, part, (current, revision), body.clone(), validation, owners)
+            rules::prepare_update(target, part, (current, revision), body.clone(), terms, owners)
                 .map_err(|status| rules::as_patch_error(target.kind, status, &body))
         }
     }

@@ -141,6 +141,8 @@ pub struct KindInfo {
     pub definition_labels: &'static [(&'static str, &'static str)],
     /// Labels that follow from what an object says; it has them whatever its client sends.
     pub own_labels: fn(&Value) -> Vec<(&'static str, String)>,
+    /// The annotation in which the server keeps who changed the spec last, whatever a client sends.
+    pub author_annotation: Option<&'static str>,
     /// All versions of the kind, where there are several. [`Registry::new`] knows them.
     pub versions: Arc<[Version]>,
 }
@@ -183,6 +185,7 @@ impl KindInfo {
             is_deprecated: false,
             definition_labels: &[],
             own_labels: |_| Vec::new(),
+            author_annotation: None,
             versions: Arc::new([]),
         }
     }

@@ -16,6 +16,7 @@
 pub mod access;
 mod api;
 pub mod apply;
+mod author;
 pub mod builtin;
 mod cache;
 pub mod client;

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::apply::{self, Owners, Writer};
+use crate::author;
 use crate::kind::KindInfo;
 use crate::meta::ObjectMeta;
 use crate::name;
@@ -34,6 +35,14 @@ pub struct Target<'a> {
     pub namespace: &'a str,
     /// Empty where the URL names no object.
     pub name: &'a str,
+}
+
+/// How a write is judged, and who makes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteTerms<'a> {
+    pub(crate) validation: FieldValidation,
+    /// The caller's name.
+    pub(crate) author: &'a str,
 }
 
 /// What the outside adds to a new object.
@@ -83,7 +92,7 @@ pub(crate) fn prepare_create(
     target: Target<'_>,
     body: Value,
     birth: &Birth,
-    validation: FieldValidation,
+    WriteTerms { validation, author }: WriteTerms<'_>,
     owners: Owners<'_>,
 ) -> Result<Prepared, Status> {
     let kind = target.kind;
@@ -120,6 +129,7 @@ pub(crate) fn prepare_create(
     }
     let (mut value, warnings) = admit(kind, object, &meta, None, causes, (&mut unknown, validation))?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
+    author::sign(kind, &mut value, None, author);
     if kind.tracks_owners {
         let entries = match owners {
             Owners::Tracked(writer) => {
@@ -139,7 +149,7 @@ pub(crate) fn prepare_update(
     part: Part,
     (current, revision): (&Value, Revision),
     body: Value,
-    validation: FieldValidation,
+    WriteTerms { validation, author }: WriteTerms<'_>,
     owners: Owners<'_>,
 ) -> Result<Prepared, Status> {
     let kind = target.kind;
@@ -174,6 +184,7 @@ pub(crate) fn prepare_update(
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
         value["metadata"]["generation"] = json!(old_meta.generation.unwrap_or(0).saturating_add(1));
     }
+    author::sign(kind, &mut value, Some(current), author);
     let changed = differs_outside(&value, current, &["metadata"])
         || differs_outside(&value["metadata"], &current["metadata"], &["managedFields"]);
     let owned_anew = kind.tracks_owners && own(target, part, current, &mut value, &sent, changed, owners);

@@ -60,7 +60,7 @@ impl Core {
         why: &str,
     ) -> Result<Written, Status> {
         let owners = Owners::Tracked(self.writer(options));
-        let prepared = rules::prepare_create(target, body, &self.birth(), options.validation, owners)?;
+        let prepared = rules::prepare_create(target, body, &self.birth(), options.terms(), owners)?;
         let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
         let key = Key::new(&target.kind.stored_resource(), "", &name);
         let value = core::encode_stored(target.kind, &prepared.value)?;

@@ -71,6 +71,8 @@ pub(crate) struct Write<'a> {
     pub(crate) payload: &'a Payload,
     pub(crate) selection: &'a Selection,
     pub(crate) origin: WriteOrigin<'a>,
+    /// The caller's name.
+    pub(crate) author: &'a str,
 }
 
 impl<'a> Write<'a> {
@@ -266,6 +268,7 @@ impl<'a> Write<'a> {
             manager: query.manager(name)?.unwrap_or_else(|| payload.agent()),
             from_reserve: false,
             origin: self.origin,
+            author: self.author,
             bytes: payload.bytes.len(),
         })
     }

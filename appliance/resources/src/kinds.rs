@@ -151,6 +151,8 @@ pub struct Kind {
     pub stored_as: Option<StoredAs>,
     /// Labels of the kind's definition.
     pub definition_labels: &'static [(&'static str, &'static str)],
+    /// The annotation in which the server keeps who changed the spec last.
+    pub author_annotation: Option<&'static str>,
 }
 
 /// Paths as in `.spec.replicas`.
@@ -208,6 +210,7 @@ impl Kind {
             is_deprecated: false,
             stored_as: None,
             definition_labels: &[],
+            author_annotation: None,
         }
     }
 

@@ -58,6 +58,7 @@ fn info(kind: &'static Kind) -> KindInfo {
         conversion: kind.stored_as.as_ref().map(conversion),
         definition_labels: kind.definition_labels,
         own_labels: kind.labels,
+        author_annotation: kind.author_annotation,
         ..KindInfo::namespaced(kind.group, kind.version, kind.kind, kind.plural)
             .with_schema(resources::schema::openapi(kind.shape))
             .admitting(move |new, old| admit(kind, new, old))

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
+mod changes;
 mod ends;
 mod kubectl;
 mod people;

@@ -7,7 +7,9 @@ use firesteel_plan::{
     group::{self, Contested, Give, Member},
     policy::{self, Entry, Set, Stub},
 };
-use firesteel_resources::{HostGroup, Image, MachineConfiguration, machine_configuration::SINGLETON};
+use firesteel_resources::{
+    HostGroup, Image, MachineConfiguration, host_group::CHANGED_BY_ANNOTATION, machine_configuration::SINGLETON,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -281,19 +283,22 @@ fn until(at: Timestamp, now: Timestamp) -> Duration {
     if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO }
 }
 
-/// Who wrote the group's spec last, as the object itself tells: the program and the generation. The audit log has the
-/// person of each change.
+/// Who wrote the group's spec last, as the object itself tells: the person, the program and the generation. A group of an
+/// older version does not name the person until its spec is changed.
 fn changed_by(group: &HostGroup) -> String {
     let generation = group.metadata.generation;
+    let person = group.metadata.annotation(CHANGED_BY_ANNOTATION).filter(|person| !person.is_empty());
     let entries = group.metadata.rest.get("managedFields").and_then(Value::as_array);
     let of_spec = |entry: &&Value| {
         entry["subresource"].as_str().unwrap_or_default().is_empty() && entry["fieldsV1"].get("f:spec").is_some()
     };
     let time = |entry: &Value| entry["time"].as_str().unwrap_or_default().to_owned();
     let newest = entries.into_iter().flatten().filter(of_spec).max_by_key(|entry| time(entry));
-    match newest.and_then(|entry| entry["manager"].as_str()) {
-        Some(manager) => format!("{manager}, generation {generation}"),
-        None => format!("generation {generation}"),
+    let program = newest.and_then(|entry| entry["manager"].as_str());
+    match (person, program) {
+        (Some(person), Some(program)) => format!("{person} ({program}), generation {generation}"),
+        (Some(one), None) | (None, Some(one)) => format!("{one}, generation {generation}"),
+        (None, None) => format!("generation {generation}"),
     }
 }
 
@@ -341,6 +346,10 @@ mod tests {
             ]),
         );
         assert_eq!(changed_by(&group), "kubectl-edit, generation 4");
+        group.metadata.annotations.insert(CHANGED_BY_ANNOTATION.to_owned(), "ann".to_owned());
+        assert_eq!(changed_by(&group), "ann (kubectl-edit), generation 4");
+        group.metadata.rest.clear();
+        assert_eq!(changed_by(&group), "ann, generation 4");
     }
 
     #[test]

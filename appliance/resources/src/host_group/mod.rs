@@ -32,6 +32,9 @@ pub const OS_STREAM_LABELS: [&str; 2] = ["firesteel.dev/os-stream", "machineconf
 pub const ARCHITECTURE_ANNOTATION: &str = "firesteel.dev/architecture";
 pub const CAPACITY_LABELS_ANNOTATION: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
 
+/// On a group: who changed its spec last. The server alone writes it.
+pub const CHANGED_BY_ANNOTATION: &str = "firesteel.dev/changed-by";
+
 /// An image is being tried or given out.
 pub const PROGRESSING: &str = "Progressing";
 pub const DEGRADED: &str = "Degraded";
@@ -51,6 +54,7 @@ pub const KIND: Kind = Kind {
         column("Pool", ".spec.pool", "Whose stub they get", 1),
         AGE,
     ],
+    author_annotation: Some(CHANGED_BY_ANNOTATION),
     about: "Hosts that are installed alike: which image they get, and how a new one is rolled out.",
     rules: |new, old| {
         typed(new, old, |new: &HostGroup, old| Verdict { causes: causes(new, old), unacted: unacted(new) })
@@ -246,7 +250,7 @@ pub struct HistoryEntry {
     #[serde(flatten)]
     pub image: ImageReference,
     pub at: Timestamp,
-    /// Who or what brought it about.
+    /// Who brought it about: the person with the program that the person used, or the policy.
     pub by: String,
     /// The host that got the image; empty where the whole group came to it.
     #[serde(skip_serializing_if = "String::is_empty")]
