@@ -8,7 +8,8 @@
 //! - *stalled*: an answer that could go on, and whose client allows none of it for a whole
 //!   [`Patience::answer`]; it is cut off.
 //!
-//! A connection on which bytes flow is neither. A watch that has nothing to say waits for us, not we for it.
+//! A connection on which bytes of answers flow is neither; those of pings and settings do not count ([`super::frames`]): a
+//! client that pings all the time kept its place for ever. A watch that has nothing to say waits for us, not we for it.
 
 use std::{
     collections::HashMap,
@@ -31,12 +32,13 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{body::ResponseBody, occupant::AskedRequest, pace::PERIOD_BYTES_MIN, server::Patience};
+use super::{body::ResponseBody, frames::FrameMeter, occupant::AskedRequest, pace::PERIOD_BYTES_MIN, server::Patience};
 
 /// What a connection is used for.
 #[derive(Debug, Default)]
 pub struct Busy {
     requests: Mutex<Requests>,
+    /// Bytes of answers' bodies that the connection took.
     written: AtomicU64,
     changed: Notify,
 }
@@ -161,16 +163,28 @@ impl Body for Watched {
     }
 }
 
-/// A connection that counts what is written to it.
+/// A connection of HTTP/2 that counts what is written to it of answers.
 #[derive(Debug)]
 pub struct Counted<S> {
     inner: S,
+    frames: FrameMeter,
     busy: Arc<Busy>,
 }
 
 impl<S> Counted<S> {
     pub fn new(inner: S, busy: &Arc<Busy>) -> Self {
-        Self { inner, busy: Arc::clone(busy) }
+        Self { inner, frames: FrameMeter::default(), busy: Arc::clone(busy) }
+    }
+
+    /// So many bytes of these parts were written.
+    fn count<'a>(&mut self, parts: impl IntoIterator<Item = &'a [u8]>, written: &Poll<io::Result<usize>>) {
+        let Poll::Ready(Ok(mut left)) = *written else { return };
+        for part in parts {
+            let taken = part.get(..left).unwrap_or(part);
+            let of_bodies = self.frames.take(taken);
+            self.busy.written.fetch_add(of_bodies, Ordering::Relaxed);
+            left -= taken.len();
+        }
     }
 }
 
@@ -183,9 +197,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(bytes)) = &written {
-            self.busy.written.fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
+        self.count([bytes], &written);
         written
     }
 
@@ -195,9 +207,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
-        if let Poll::Ready(Ok(bytes)) = &written {
-            self.busy.written.fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
+        self.count(parts.iter().map(|part| &**part), &written);
         written
     }
 

@@ -26,6 +26,7 @@ pub mod config;
 pub mod door;
 mod dry_run;
 pub mod file;
+pub mod frames;
 pub mod images;
 pub mod known;
 pub mod occupant;

@@ -243,8 +243,8 @@ async fn requests<S, H, F>(
         let answer = Box::pin(handler(request, remote));
         async move { Ok::<_, std::convert::Infallible>(answer.await.map(|body| using.body(body))) }
     });
-    let stream = TokioIo::new(Counted::new(stream, &busy));
     let ended = if is_http2 {
+        let stream = TokioIo::new(Counted::new(stream, &busy));
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(patience.answer);
         builder.max_concurrent_streams(STREAMS_MAX).max_send_buf_size(STREAM_BUFFER_BYTES);
@@ -256,7 +256,7 @@ async fn requests<S, H, F>(
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(patience.head);
         builder.keep_alive(true).max_buf_size(BUFFER_BYTES);
-        builder.serve_connection(stream, service).await
+        builder.serve_connection(TokioIo::new(stream), service).await
     };
     if let Err(error) = ended {
         tracing::debug!(%remote, %error, "connection ended early");

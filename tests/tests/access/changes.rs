@@ -30,7 +30,7 @@ fn a_group_says_which_person_changed_it_last() {
             "metadata": { "name": "workers", "annotations": { "firesteel.dev/changed-by": "bob" } },
             "spec": {
                 "selector": { "matchLabels": { "role": "worker" } },
-                "image": { "url": "https://a.example/disk.raw", "checksum": "0".repeat(64) },
+                "image": { "url": "https://a.example/disk.raw", "checksum": "https://a.example/SUMS" },
             },
         });
         assert_eq!(said(&ann, Method::POST, &[], &group).await.as_deref(), Some("ann"));
@@ -38,7 +38,7 @@ fn a_group_says_which_person_changed_it_last() {
         assert_eq!(said(&bob, Method::PATCH, &merge, &forged).await.as_deref(), Some("ann"));
         let removed = json!({ "metadata": { "annotations": { "firesteel.dev/changed-by": null } } });
         assert_eq!(said(&bob, Method::PATCH, &merge, &removed).await.as_deref(), Some("ann"));
-        let changed = json!({ "spec": { "image": { "checksum": "1".repeat(64) } } });
+        let changed = json!({ "spec": { "image": { "checksum": "https://a.example/OTHER" } } });
         assert_eq!(said(&bob, Method::PATCH, &merge, &changed).await.as_deref(), Some("bob"));
     });
 }

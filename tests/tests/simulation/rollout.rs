@@ -313,7 +313,10 @@ fn a_restore_brings_the_old_image_back_until_it_is_taken_away() {
     world.wait_until("release 1 is back", |world| world.current() == "1");
     assert_eq!(world.says_of_group("workers", PROGRESSING).1, "Restored");
     let newest = world.status().history.into_iter().rfind(|entry| entry.host.is_empty()).unwrap();
-    assert!(newest.image == reference("1") && newest.by.contains("generation"), "{newest:?}");
+    assert!(
+        newest.image == reference("1") && newest.by.starts_with("firesteel") && newest.by.contains("generation"),
+        "{newest:?}"
+    );
     world.member(2);
     world.wait_until("a new host runs it", |world| world.runs("host-2"));
     assert_eq!((world.wants("host-2"), world.wants("host-1")), (location("1"), location("2")));

@@ -185,12 +185,8 @@ async fn thousands_of_ranges_cost_no_more_than_one_answer() {
     assert!(one.starts_with("HTTP/1.1 206") && one.contains("content-range: bytes 0-0/50000"), "{one}");
 }
 
-/// A client of HTTP/2, and the end of its connection.
-async fn http2(
-    patience: Patience,
-    window: u32,
-    body: fn() -> ResponseBody,
-) -> (hyper::client::conn::http2::SendRequest<http_body_util::Empty<Bytes>>, tokio::task::JoinHandle<()>) {
+/// A connection over which HTTP/2 was agreed on, and nothing was said yet.
+async fn agreed_on_http2(patience: Patience, body: fn() -> ResponseBody) -> tokio_rustls::client::TlsStream<TcpStream> {
     use rustls::pki_types::{CertificateDer, pem::PemObject as _};
     let folder = tempfile::tempdir().unwrap();
     let data = DataDir::open(folder.path()).unwrap();
@@ -204,7 +200,16 @@ async fn http2(
     let address = serve(patience, Some(pki.server), move |_, _| async move { Response::new(body()) }).await;
     let stream = TcpStream::connect(address).await.unwrap();
     let name = "127.0.0.1".try_into().unwrap();
-    let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap();
+    tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap()
+}
+
+/// A client of HTTP/2, and the end of its connection.
+async fn http2(
+    patience: Patience,
+    window: u32,
+    body: fn() -> ResponseBody,
+) -> (hyper::client::conn::http2::SendRequest<http_body_util::Empty<Bytes>>, tokio::task::JoinHandle<()>) {
+    let stream = agreed_on_http2(patience, body).await;
     let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     client.initial_stream_window_size(window).initial_connection_window_size(window.max(65_535));
     let (sender, connection) = client.handshake(TokioIo::new(stream)).await.unwrap();
@@ -223,6 +228,31 @@ async fn an_http2_client_that_asks_nothing_gives_its_place_back() {
     let answer = sender.send_request(ask()).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
     timeout(PATIENCE, ended).await.expect("the server ends it").unwrap();
+}
+
+/// The answers to its pings were taken for use of the connection.
+#[tokio::test]
+async fn an_http2_client_that_only_pings_gives_its_place_back() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const PING: [u8; 17] = *b"\0\0\x08\x06\0\0\0\0\0 a ping ";
+    let patience = Patience { idle: IDLE, answer: IDLE, ..PATIENT };
+    let stream = agreed_on_http2(patience, || crate::http::body::full("hello")).await;
+    let (mut from, mut to) = tokio::io::split(stream);
+    to.write_all(PREFACE).await.unwrap();
+    // As many as it can: 4,000 in a second were enough.
+    let pings = PING.repeat(512);
+    let pinging = async { while to.write_all(&pings).await.is_ok() && to.flush().await.is_ok() {} };
+    let hearing = async {
+        let mut buffer = vec![0; 65_536];
+        while from.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {}
+    };
+    let ended = async {
+        tokio::select! {
+            () = pinging => {}
+            () = hearing => {}
+        }
+    };
+    timeout(PATIENCE, ended).await.expect("the server ends it");
 }
 
 /// As a watch on which nothing happens: longer than every patience, and whole.
