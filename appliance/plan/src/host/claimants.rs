@@ -26,7 +26,7 @@ use crate::host::{
     attempt::{self, Presence},
     cut::Cut,
     effect::{Effect, EventKind, Reason},
-    identity::KnownIdentity,
+    identity::is_own_word,
     memory::{Held, HostMemory, Refused, State},
     seen::Seen,
     turn::{Turn, later, words},
@@ -247,16 +247,12 @@ fn over(turn: &mut Turn<'_>, by: &str, cuts: u32) {
     turn.memory.refused = Some(Refused { at, attempt, plan: turn.memory.plan_number });
     turn.memory.wipe = None;
     turn.memory.power = None;
-    if turn.memory.claimants.as_ref().is_some_and(|claims| is_own_word(turn.memory.identity.as_ref(), &claims.first)) {
-        turn.memory.identity = None;
-    }
+    // What the host is known as by the bound agent's word alone may be another machine's.
+    let bound = turn.memory.claimants.as_ref().map(|claims| claims.first.clone());
+    let is_word = |at| bound.as_ref().is_some_and(|bound| is_own_word(bound, at));
+    turn.memory.identity = turn.memory.identity.take().filter(|known| !is_word(known.accepted_at));
     attempt::open(turn);
     end(turn, by, cuts);
-}
-
-/// Says whether the host is known by the bound agent's word alone, which may be another machine's.
-fn is_own_word(known: Option<&KnownIdentity>, bound: &Claimant) -> bool {
-    !bound.is_compared && known.is_some_and(|known| known.accepted_at >= bound.first_at)
 }
 
 /// Forgets the claim, and opens the gate.

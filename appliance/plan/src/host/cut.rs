@@ -22,7 +22,8 @@ use crate::{
         bmc::{Call, call, fault_text},
         effect::{BmcAction, Effect, EventKind, Reason},
         memory::{BootWait, State},
-        seen::{BmcFaultKind, Power},
+        off::{NOT_SHOWN, OffLook, look_for_off},
+        seen::BmcFaultKind,
         tenancy,
         turn::{Turn, later, words},
     },
@@ -219,37 +220,27 @@ fn go_on(turn: &mut Turn<'_>, cut: &mut Cut, kind: ErrorType) -> Result<(), Reas
         give_up(turn, cut, "spec.disablePowerOff keeps it on".to_owned());
         return Ok(());
     }
-    let mut why = "the BMC accepted power-off and does not show that the host is off".to_owned();
     let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().power_change);
-    let action = if cut.is_ordered { BmcAction::Probe } else { BmcAction::PowerOff { hard: true } };
-    let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == action);
-    if is_asked || cut.asked_at.is_none_or(|at| turn.now >= later(at, pause)) {
-        match call(turn, action) {
-            Call::Waiting(reason) => return Err(reason),
-            Call::Done => {
-                if !cut.is_ordered {
-                    // The time that a busy BMC took for the order is not the host's.
-                    cut.since = turn.now;
-                }
-                (cut.is_ordered, cut.asked_at) = (true, Some(turn.now));
-                if turn.seen.bmc.power == Power::Off {
-                    cut.off_at = Some(turn.now);
-                    let attempt = turn.memory.attempt;
-                    let text = format!("the BMC shows that the host is off, before it is erased (attempt {attempt})");
-                    turn.event(EventKind::Normal, "SwitchedOff", text);
-                    return Ok(());
-                }
-            }
-            // One that says no is asked again for a while: it may only be busy.
-            Call::Failed(fault) if cut.is_ordered || fault.kind == BmcFaultKind::Refused => {
-                cut.asked_at = Some(turn.now);
-                why = fault_text(turn, &fault);
-            }
-            Call::Failed(fault) => {
-                turn.memory.boot = None;
-                return Err(access::failed(turn, kind, &fault));
-            }
+    let was_ordered = cut.is_ordered;
+    let why = match look_for_off(turn, cut) {
+        OffLook::Waiting(reason) => return Err(reason),
+        OffLook::Off => {
+            let text =
+                format!("the BMC shows that the host is off, before it is erased (attempt {})", turn.memory.attempt);
+            turn.event(EventKind::Normal, "SwitchedOff", text);
+            return Ok(());
         }
+        OffLook::NotYet => NOT_SHOWN.to_owned(),
+        // One that says no is asked again for a while: it may only be busy.
+        OffLook::Failed(fault) if cut.is_ordered || fault.kind == BmcFaultKind::Refused => fault_text(turn, &fault),
+        OffLook::Failed(fault) => {
+            turn.memory.boot = None;
+            return Err(access::failed(turn, kind, &fault));
+        }
+    };
+    if cut.is_ordered && !was_ordered {
+        // The time that a busy BMC took for the order is not the host's.
+        cut.since = turn.now;
     }
     let waited = turn.now.duration_since(cut.since);
     if waited > limit {

@@ -10,7 +10,7 @@ use std::fmt;
 
 use firesteel_resources::{
     HardwareRecord,
-    host_journal::{ClaimRecord, RefusedIdentity},
+    host_journal::{ClaimRecord, Claimant, RefusedIdentity},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -94,12 +94,21 @@ pub fn known(
     claim: Option<&ClaimRecord>,
 ) -> KnownIdentity {
     let is_doubtful = |record: &HardwareRecord| {
-        claim.is_some_and(|claim| claim.attempt == record.attempt && !claim.first.is_compared)
+        let claim = claim.filter(|claim| claim.attempt == record.attempt);
+        // An inspection of that attempt came after its agent was bound, whatever a clock said meanwhile.
+        claim.is_some_and(|claim| is_own_word(&claim.first, record.inspected_at.max(claim.first.first_at)))
     };
     let of =
         |record: &HardwareRecord| KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at);
     let inspected = || hardware.filter(|record| !is_doubtful(record)).map(of);
     remembered.cloned().or_else(inspected).unwrap_or_default()
+}
+
+/// Says whether an identity that was accepted then may be the word alone of the agent that a claimed attempt is bound to:
+/// that agent may be another machine's, unless it was compared with what was known before.
+#[must_use]
+pub fn is_own_word(bound: &Claimant, accepted_at: Timestamp) -> bool {
+    !bound.is_compared && accepted_at >= bound.first_at
 }
 
 /// Finds out whether a machine that was refused in this attempt is still another one than the host. It asks again as long as
@@ -248,6 +257,29 @@ mod tests {
         assert_eq!(renewed, known(A, "S1"));
         assert!(compare(&renewed, A, "S2", false).is_err());
         assert_eq!(known("", "").renewed(A, "S1", Timestamp::UNIX_EPOCH), known(A, "S1"));
+    }
+
+    /// One rule for what is remembered and for what an inspection says.
+    #[test]
+    fn an_agent_that_was_not_compared_is_not_believed_about_itself() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let claim = |is_compared| ClaimRecord {
+            attempt: 4,
+            first: Claimant { first_at: at(100), is_compared, ..Claimant::default() },
+            others: Vec::new(),
+        };
+        let mut record = HardwareRecord { attempt: 4, inspected_at: at(110), ..HardwareRecord::default() };
+        record.system.uuid = A.to_owned();
+        let uuid =
+            |record: &HardwareRecord, is_compared| super::known(None, Some(record), Some(&claim(is_compared))).uuid;
+        assert_eq!((uuid(&record, false).as_str(), uuid(&record, true).as_str()), ("", A));
+        record.inspected_at = at(90);
+        assert_eq!(uuid(&record, false), "", "the clock was set back between binding and inspection");
+        record.attempt = 3;
+        assert_eq!(uuid(&record, false), A, "an inspection of another attempt");
+        let first = claim(false).first;
+        assert!(is_own_word(&first, at(100)) && !is_own_word(&first, at(99)), "what was known before is no word of it");
+        assert!(!is_own_word(&claim(true).first, at(100)));
     }
 
     #[test]

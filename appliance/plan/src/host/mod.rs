@@ -43,6 +43,7 @@ pub mod live;
 pub mod memory;
 mod moved;
 mod new;
+mod off;
 pub mod outlook;
 mod overrides;
 mod paths;

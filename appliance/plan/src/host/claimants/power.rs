@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{BY_POWER, Claimants, cuts_lately, name, over, stop_waiting};
 use crate::host::{
-    bmc::{Call, call, fault_text},
+    bmc::fault_text,
     cut::Cut,
-    effect::{BmcAction, EventKind, Reason},
-    seen::Power,
+    effect::{EventKind, Reason},
+    off::{NOT_SHOWN, OffLook, look_for_off},
     turn::{Turn, later, words},
 };
 
@@ -41,28 +41,17 @@ pub(super) fn by_power(turn: &mut Turn<'_>, mut claims: Claimants) -> Reason {
 fn switch_off(turn: &mut Turn<'_>, cut: &mut Cut) -> Reason {
     let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().power_change);
     let is_late = turn.now.duration_since(cut.since) > limit;
-    let mut why = "the BMC accepted power-off and does not show that the host is off".to_owned();
-    let action = if cut.is_ordered { BmcAction::Probe } else { BmcAction::PowerOff { hard: true } };
-    let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == action);
-    if is_asked || cut.asked_at.is_none_or(|at| turn.now >= later(at, pause)) {
-        match call(turn, action) {
-            Call::Waiting(reason) if !is_late => return reason,
-            Call::Waiting(_) => "the BMC does not answer".clone_into(&mut why),
-            Call::Done => {
-                (cut.is_ordered, cut.asked_at) = (true, Some(turn.now));
-                if turn.seen.bmc.power == Power::Off {
-                    cut.off_at = Some(turn.now);
-                    let text = "the BMC shows that the host is off: who still reports is not the host";
-                    turn.event(EventKind::Normal, "SwitchedOff", text);
-                    return turn.stay(SignedDuration::from_secs(1), text);
-                }
-            }
-            Call::Failed(fault) => {
-                cut.asked_at = Some(turn.now);
-                why = fault_text(turn, &fault);
-            }
+    let why = match look_for_off(turn, cut) {
+        OffLook::Waiting(reason) if !is_late => return reason,
+        OffLook::Waiting(_) => "the BMC does not answer".to_owned(),
+        OffLook::Off => {
+            let text = "the BMC shows that the host is off: who still reports is not the host";
+            turn.event(EventKind::Normal, "SwitchedOff", text);
+            return turn.stay(SignedDuration::from_secs(1), text);
         }
-    }
+        OffLook::NotYet => NOT_SHOWN.to_owned(),
+        OffLook::Failed(fault) => fault_text(turn, &fault),
+    };
     if is_late {
         cut.unseen = Some(format!("the host was not seen off within {} ({why})", words(limit)));
         return turn.stay(SignedDuration::from_secs(1), "the host could not be switched off: a person decides");
