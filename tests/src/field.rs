@@ -128,6 +128,7 @@ fn with_setting(program: &'static str, setting: FieldSetting, test: impl FnOnce(
 }
 
 /// Prints the line of a case in the table, and fails where it got something else.
+#[allow(clippy::print_stdout, reason = "the table is what a test is run for")]
 pub fn judge(case: &str, wanted: &str, got: &str) {
     println!("{case} | {wanted} | {got}");
     assert_eq!(got, wanted, "{case}");

@@ -219,7 +219,17 @@ impl Sighting {
         let fetched = match &stage {
             Stage::Loader { file, via } => Some(Fetched::Loader { file: cut(file), via }),
             Stage::Kernel => Some(Fetched::Kernel { is_uefi: self.is_uefi }),
-            _ => None,
+            Stage::Offered(_)
+            | Stage::Leased(_)
+            | Stage::Refused(_)
+            | Stage::NoLoader(_)
+            | Stage::LoaderFailed(_)
+            | Stage::Ipxe
+            | Stage::Script { .. }
+            | Stage::AddressMismatch(_)
+            | Stage::WrongBuild(_)
+            | Stage::Initramfs
+            | Stage::Agent => None,
         };
         match fetched {
             None => self.forget_awaited(),

@@ -149,7 +149,7 @@ impl Control {
             Binding::Unseen(why) => return Err(self.refuse_unseen(&key, claims.attempt, &why, remote)),
             Binding::IdentityChanged { why } => {
                 self.inner.metrics.agent_refused();
-                tracing::warn!(host = %key, attempt = claims.attempt, %remote, "{why}");
+                self.warn_of_refusal(&key, claims.attempt, Some(remote), &why);
                 self.inner.queue.wake(&key);
                 // It waits: a reboot would only bring it back, and a person may say that it is the host.
                 return Err(refusal(RefusalReason::Held, &why));
@@ -173,7 +173,7 @@ impl Control {
     /// Nothing is bound, and the next boot of the host gets another number.
     fn refuse_unseen(&self, key: &HostKey, attempt: u64, why: &UnseenBoot, remote: IpAddr) -> Refusal {
         self.inner.metrics.agent_refused();
-        tracing::warn!(host = %key, attempt, %remote, "could not take a hello: {why}");
+        self.warn_of_refusal(key, attempt, Some(remote), &format!("could not take a hello: {why}"));
         if let Some(view) = self.views().hosts.get_mut(key) {
             view.unseen_attempt = Some(attempt);
         }

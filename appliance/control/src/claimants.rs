@@ -193,10 +193,22 @@ impl Control {
         refusal(RefusalReason::Held, &text)
     }
 
+    /// Has the log say why an agent of this host is refused, but not each time that it asks.
+    pub(crate) fn warn_of_refusal(&self, key: &HostKey, attempt: u64, remote: Option<IpAddr>, text: &str) {
+        let now = self.now();
+        let remote = remote.map(tracing::field::display);
+        if self.views().hosts.get_mut(key).is_some_and(|view| view.said_refusals.is_news(text, now)) {
+            tracing::warn!(host = %key, attempt, remote, "{text}");
+        } else {
+            tracing::debug!(host = %key, attempt, remote, "{text}");
+        }
+    }
+
     /// Sends a machine away that is known not to be the host.
     pub(crate) fn send_away(&self, key: &HostKey, attempt: u64) -> Refusal {
         self.inner.metrics.agent_refused();
-        tracing::warn!(host = %key, attempt, "a machine that is known not to be this host speaks for it: refused");
+        let text = "a machine that is known not to be this host speaks for it: refused";
+        self.warn_of_refusal(key, attempt, None, text);
         refusal(RefusalReason::OldAttempt, "this machine is known not to be the host: boot again")
     }
 

@@ -71,6 +71,7 @@ mod queue;
 pub mod receipts;
 mod remembered;
 pub mod runtime;
+mod said_refusals;
 mod seen;
 mod shown_write;
 mod strangers;

@@ -30,6 +30,7 @@ use crate::{
     pace::{Pace, Speed},
     pools::Member,
     power::PowerView,
+    said_refusals::SaidRefusals,
 };
 
 /// After so long a silence the planner looks, whatever the agent says: it may have taken it for lost.
@@ -118,6 +119,8 @@ pub(crate) struct HostView {
     pub(crate) member: Option<Member>,
     /// How often its config was refused.
     pub(crate) refusals: Refusals,
+    /// What the log has said of refused agents.
+    pub(crate) said_refusals: SaidRefusals,
     /// Where it stands with images of groups.
     pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.

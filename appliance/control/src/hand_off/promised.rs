@@ -12,7 +12,13 @@ use ring::digest::{SHA256, digest};
 pub(crate) fn of_plan(plan: &Plan) -> Option<PromisedForms> {
     plan.steps.iter().find_map(|step| match step {
         Step::HandOff { forms, .. } => forms.as_deref().map(of_forms),
-        _ => None,
+        Step::Inspect
+        | Step::ClearMetadata { .. }
+        | Step::EraseDisk { .. }
+        | Step::WriteImage { .. }
+        | Step::SetBootEntry { .. }
+        | Step::Reboot
+        | Step::PowerOff => None,
     })
 }
 
