@@ -107,8 +107,12 @@ impl Control {
         let memory = serde_json::to_value(&step.memory)
             .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
         let old = journal.status.clone();
+        let key = HostKey { namespace: journal.metadata.namespace.clone(), name: journal.metadata.name.clone() };
         let status = &mut journal.status;
         status.memory = memory;
+        if let Some(view) = self.views().hosts.get(&key).filter(|view| !view.warned.is_empty()) {
+            status.hand_off_warned.clone_from(&view.warned);
+        }
         let reason = JournalReason {
             text: step.reason.text.clone(),
             location: format!("{}:{}", short(step.reason.location.file()), step.reason.location.line()),

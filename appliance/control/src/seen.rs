@@ -39,7 +39,7 @@ impl Control {
     ) -> Result<Seen, Status> {
         let key = key_of(&host);
         let (credentials, account) = self.credentials_seen(&key, &host).await?;
-        let user_data = self.user_data_seen(&host, &memory.state).await?;
+        let user_data = self.user_data_seen(&host, &memory.state, &journal.hand_off_warned).await?;
         let looks = match memory.state {
             State::New | State::Unmanaged | State::Registering | State::Inspecting => true,
             State::Preparing
@@ -151,7 +151,7 @@ impl Control {
         })
     }
 
-    async fn user_data_seen(&self, host: &BareMetalHost, state: &State) -> Result<UserDataSeen, Status> {
+    async fn user_data_seen(&self, host: &BareMetalHost, state: &State, warned: &str) -> Result<UserDataSeen, Status> {
         let given = match self.given(host).await? {
             Reading::Nothing => return Ok(UserDataSeen::NotReferenced),
             Reading::Missing => return Ok(UserDataSeen::Missing),
@@ -165,7 +165,7 @@ impl Control {
             | State::Inspecting
             | State::Preparing
             | State::Available
-            | State::Provisioning => self.warn_of(host, &given),
+            | State::Provisioning => self.warn_of(host, &given, warned),
             // It is written already, or never will be.
             State::Provisioned
             | State::ExternallyProvisioned

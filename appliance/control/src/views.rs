@@ -125,7 +125,7 @@ pub(crate) struct HostView {
     pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
-    /// What was told last of what its OS is to be handed.
+    /// What was told last of what its OS is to be handed, as the digest that its journal keeps.
     pub(crate) warned: String,
 }
 

@@ -8,6 +8,7 @@
 //! | `certificates` | the same behind odd TLS | bmc-certificate-x509v1, bmc-tls-rsa-key-exchange |
 //! | `packets` | clients and relays of DHCP, and of the boot script | odd-client-architectures, ipxe-without-http, relay-server-id-override, ipoib-client, smbios-odd-serial |
 //! | `unknown_hosts` | machines that have no host | S0.26 |
+//! | `warnings` | an owner with an odd config, and a restart | what is told once |
 //!
 //! `network` is an appliance with a client on its wire; `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs its plan.
 
@@ -23,3 +24,4 @@ mod disks;
 mod network;
 mod packets;
 mod unknown_hosts;
+mod warnings;

@@ -29,6 +29,7 @@ mod promised;
 #[cfg(test)]
 mod tests;
 
+use firesteel_images::Sha256;
 use firesteel_kube::Status;
 use firesteel_resources::{BareMetalHost, Secret, meta::SecretReference};
 
@@ -77,10 +78,11 @@ impl Control {
         Ok(self.inner.streams.declared(image))
     }
 
-    /// Tells of what may keep the OS from coming up, once for each change of what it is handed.
-    pub(crate) fn warn_of(&self, host: &BareMetalHost, given: &Given) {
+    /// Tells of what may keep the OS from coming up, once for each change of what it is handed. `kept`: what the journal
+    /// says was told last; the step that follows puts [`HostView::warned`](crate::views::HostView) there.
+    pub(crate) fn warn_of(&self, host: &BareMetalHost, given: &Given, kept: &str) {
         let key = key_of(host);
-        let is_news = self.views().hosts.get_mut(&key).is_some_and(|view| is_news(&mut view.warned, given));
+        let is_news = self.views().hosts.get_mut(&key).is_some_and(|view| is_news(&mut view.warned, kept, given));
         for warning in given.warnings.iter().filter(|_| is_news) {
             tracing::warn!(host = %key, %warning, "what the OS is to be handed");
             self.tell_of(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
@@ -99,8 +101,15 @@ impl Control {
     }
 }
 
-/// Whether it was not warned of before; from now on it was. `warned` is what was told last.
-fn is_news(warned: &mut String, given: &Given) -> bool {
+/// Whether it was not warned of before; from now on it was. `warned` is what this process told last, or found to be told;
+/// `kept` is what the journal says. Both are digests.
+fn is_news(warned: &mut String, kept: &str, given: &Given) -> bool {
+    if given.warnings.is_empty() {
+        return false;
+    }
     let telling = format!("{} {}", given.sha256, given.warnings.join("; "));
-    !given.warnings.is_empty() && std::mem::replace(warned, telling.clone()) != telling
+    let telling = Sha256::of(telling.as_bytes()).to_string();
+    let is_known = *warned == telling || kept == telling;
+    *warned = telling;
+    !is_known
 }

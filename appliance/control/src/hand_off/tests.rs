@@ -427,9 +427,13 @@ fn what_may_keep_an_os_from_coming_up_is_told_once() {
     assert!(plain.warnings.is_empty(), "{:?}", plain.warnings);
 
     let mut told = String::new();
-    assert!(!is_news(&mut told, &plain) && is_news(&mut told, &warned) && !is_news(&mut told, &warned));
+    assert!(!is_news(&mut told, "", &plain) && is_news(&mut told, "", &warned) && !is_news(&mut told, "", &warned));
+    let kept = told.clone();
+    assert!(kept.len() == 64 && !kept.contains("systemd"), "{kept}");
+    let mut after_a_restart = String::new();
+    assert!(!is_news(&mut after_a_restart, &kept, &warned) && after_a_restart == kept);
     let other = Given { sha256: "other".into(), ..warned.clone() };
-    assert!(is_news(&mut told, &other), "another user data with the same fault");
+    assert!(is_news(&mut told, &kept, &other), "another user data with the same fault");
 
     let fields: serde_json::Map<String, Value> =
         (0..60).map(|number| (format!("\u{1b}{}{number}", "x".repeat(90)), json!(1))).collect();
