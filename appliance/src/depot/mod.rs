@@ -9,6 +9,7 @@
 
 mod folder;
 mod quota;
+mod room;
 
 use std::{
     path::Path,
@@ -18,20 +19,17 @@ use std::{
 use anyhow::Context as _;
 use firesteel_control::{
     Acquiring, ImageFault, Images, ready,
-    streams::{Depot, Doing, Fault, Found, ImageName, InUse, Made, Place, Streams, Tell},
+    streams::{Depot, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell},
 };
 use firesteel_images::{
     Sha256,
     catalogue::DOCUMENT_BYTES_MAX,
-    collect::Item,
-    import::{
-        Acquired, Acquirer, ArtifactError, ImageMeta, ImageStore, Request, Stage, Stored, Wanted, WebClient,
-        without_secrets,
-    },
+    import::{Acquired, Acquirer, ArtifactError, ImageStore, Request, Stage, Stored, Wanted, WebClient},
 };
 
 pub use folder::StreamFolder;
 pub use quota::Quota;
+pub use room::is_named;
 
 /// The appliance's own.
 #[derive(Clone, Debug)]
@@ -147,47 +145,12 @@ impl Depot for OwnDepot {
 
     fn make_room<'a>(
         &'a self,
-        in_use: &'a InUse,
+        referrers: &'a dyn Referrers,
         quota_bytes: Option<u64>,
         coming_bytes: u64,
     ) -> Doing<'a, Result<Made, String>> {
-        let (store, in_use) = (self.store().clone(), in_use.clone());
-        Box::pin(async move { blocking(move || make_room(&store, in_use, quota_bytes, coming_bytes)).await? })
+        Box::pin(room::make(self.store(), referrers, quota_bytes, coming_bytes))
     }
-}
-
-fn make_room(store: &ImageStore, in_use: InUse, quota: Option<u64>, coming: u64) -> Result<Made, String> {
-    let failed = |error| format!("{:#}", anyhow::Error::new(error).context("looking at the image store"));
-    let images = store.list().map_err(failed)?;
-    let named = images.iter().filter(|image| in_use.images.iter().any(|name| is_named(&image.meta, name)));
-    let mut digests = in_use.digests;
-    digests.extend(named.map(|image| image.meta.raw_sha256));
-    let collected = store.collect_for(&digests, quota, coming).map_err(failed)?;
-    let gone = collected.removed.iter().filter_map(|removal| match removal.item {
-        Item::Image(raw) => Some(raw),
-        Item::File(_) | Item::Partial(_) => None,
-    });
-    Ok(Made {
-        images: gone.collect(),
-        bytes: collected.removed.iter().map(|removal| removal.bytes).sum(),
-        shortfall: collected.shortfall.map(|shortfall| shortfall.reason),
-    })
-}
-
-/// Whether an object means this image: by a digest of any kind, or, where it gives none, by where it comes from.
-#[must_use]
-pub fn is_named(image: &ImageMeta, name: &ImageName) -> bool {
-    let checksum = name.checksum.trim();
-    if checksum.is_empty() || checksum.contains("://") {
-        let url = without_secrets(&name.url);
-        return image.sources.iter().any(|source| source.url == url);
-    }
-    let is_digest = |text: &str| text.eq_ignore_ascii_case(checksum);
-    let of_source = image.sources.iter().any(|source| {
-        let given = source.checksum.split_once(':').map_or("", |(_, digits)| digits);
-        is_digest(given) || is_digest(&source.sha256.to_string())
-    });
-    of_source || is_digest(&image.raw_sha256.to_string())
 }
 
 /// Images for hosts, by the same store: where it is full, room is made once.
@@ -247,44 +210,4 @@ impl Images for HostImages {
 #[must_use]
 pub fn texts(digests: &[Sha256]) -> Vec<String> {
     digests.iter().map(ToString::to_string).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_images::import::{Checksum, Importer, Origin};
-
-    use super::*;
-
-    #[test]
-    fn an_image_is_in_use_by_any_digest_and_by_its_address() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = ImageStore::open(dir.path()).unwrap();
-        let mut bytes = vec![7; 4 << 20];
-        bytes[510] = 0x55;
-        bytes[511] = 0xaa;
-        let sha512 = hex::encode(ring::digest::digest(&ring::digest::SHA512, &bytes));
-        let origin = Origin {
-            url: "https://me:secret@a.example/disk.raw?token=1".to_owned(),
-            expected: Some(Checksum::parse(&sha512, "sha512").unwrap()),
-            ..Origin::default()
-        };
-        let image = Importer::new(store.clone()).import(&bytes[..], &origin, &|_| {}).unwrap();
-        let name = |url: &str, checksum: &str| ImageName { url: url.to_owned(), checksum: checksum.to_owned() };
-        let sha256 = Sha256::of(&bytes).to_string();
-        for named in [
-            name("x", &sha512),
-            name("x", &sha256.to_uppercase()),
-            name("https://a.example/disk.raw", ""),
-            name("https://a.example/disk.raw?token=2", "https://a.example/SHA512SUMS"),
-        ] {
-            assert!(is_named(&image.meta, &named), "{named:?}");
-            let in_use = InUse { images: [named].into(), ..InUse::default() };
-            let made = make_room(&store, in_use, Some(0), 0).unwrap();
-            assert!(made.images.is_empty() && made.shortfall.unwrap().contains("in use"));
-        }
-        assert!(!is_named(&image.meta, &name("https://a.example/disk.raw", &"0".repeat(64))));
-        let made = make_room(&store, InUse::default(), Some(0), 0).unwrap();
-        assert_eq!((made.images, made.shortfall), (vec![image.meta.raw_sha256], None));
-    }
 }

@@ -9,7 +9,7 @@ use std::{
 use firesteel_appliance::serve::kinds::registry;
 use firesteel_control::{
     runtime::{Ending, Runtime, Task, Tokio},
-    streams::{Config, Depot, Doing, Fault, Found, InUse, Made, Place, Streams, Tell},
+    streams::{Config, Depot, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell},
 };
 use firesteel_images::{
     Sha256,
@@ -163,10 +163,16 @@ impl Depot for Shop {
         })
     }
 
-    fn make_room<'a>(&'a self, in_use: &'a InUse, _: Option<u64>, _: u64) -> Doing<'a, Result<Made, String>> {
+    fn make_room<'a>(
+        &'a self,
+        referrers: &'a dyn Referrers,
+        _: Option<u64>,
+        _: u64,
+    ) -> Doing<'a, Result<Made, String>> {
         Box::pin(async move {
+            let in_use = referrers.in_use().await?;
             let mut state = self.state();
-            state.in_use.push(in_use.clone());
+            state.in_use.push(in_use);
             let images = std::mem::take(&mut state.gone);
             state.stored.retain(|_, found| found.raw_sha256.is_none_or(|raw| !images.contains(&raw)));
             Ok(Made { images, bytes: 0, shortfall: state.shortfall.clone() })

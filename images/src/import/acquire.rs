@@ -217,7 +217,7 @@ impl Acquirer {
         progress: Arc<dyn Fn(Stage) + Send + Sync>,
     ) -> Result<StoredImage, AcquireError> {
         if let Some(StatedChecksum::Digest(checksum)) = stated(request)?
-            && let Some(image) = self.store().by_source(&checksum)?
+            && let Some(image) = self.stored(&checksum, &request.url).await?
         {
             return Ok(image);
         }
@@ -225,7 +225,7 @@ impl Acquirer {
         let pass = self.lanes.downloads.enter(&request.owner, waiting(&progress, 0)).await;
         let expected = self.expected(request).await?;
         if let Some(checksum) = &expected
-            && let Some(image) = self.store().by_source(checksum)?
+            && let Some(image) = self.stored(checksum, &request.url).await?
         {
             return Ok(image);
         }
@@ -260,6 +260,13 @@ impl Acquirer {
             }
             _ => Err(AcquireError::Scheme { url: shown_url(&request.url) }),
         }
+    }
+
+    /// What is stored of a checksum, on a thread that may wait for a removal.
+    async fn stored(&self, checksum: &Checksum, url: &str) -> Result<Option<StoredImage>, AcquireError> {
+        let (store, checksum) = (self.store().clone(), checksum.clone());
+        let looked = tokio::task::spawn_blocking(move || store.used_by_source(&checksum)).await;
+        Ok(looked.map_err(|_| AcquireError::Ended { url: shown_url(url) })??)
     }
 
     /// A document that is not kept, such as a stream's metadata: whole, or not at all.

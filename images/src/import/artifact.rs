@@ -16,7 +16,6 @@ use firesteel_facts::shown_url;
 use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
     fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
-    format::Format,
     importer::{ImportError, Importer, Origin, without_secrets},
     store::{FileMeta, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
 };
@@ -67,7 +66,7 @@ impl Wanted {
     }
 
     /// Where the signature must be good.
-    fn signed(&self) -> Option<(&str, &Arc<Keyring>)> {
+    pub(super) fn signed(&self) -> Option<(&str, &Arc<Keyring>)> {
         Some((self.signature_url.as_deref()?, self.keyring.as_ref()?))
     }
 }
@@ -203,10 +202,12 @@ impl ArtifactError {
 impl Acquirer {
     /// Returns what is stored for an artifact, downloading it only where it is not there.
     pub async fn acquire_artifact(&self, wanted: &Wanted, progress: Tell) -> Result<Acquired, ArtifactError> {
-        if let Some(found) = self.stored_artifact(wanted)? {
+        let url = &wanted.url;
+        let (acquirer, asked) = (self.clone(), wanted.clone());
+        let looked = tokio::task::spawn_blocking(move || acquirer.stored_artifact(&asked)).await;
+        if let Some(found) = looked.map_err(|_| ArtifactError::Ended { url: shown_url(url) })?? {
             return Ok(found);
         }
-        let url = &wanted.url;
         let _place = self.lanes.place(OWNER).ok_or(ArtifactError::Import(AcquireError::Crowded))?;
         let pass = self.lanes.downloads.enter(OWNER, waiting(&progress, 0)).await;
         let fetch = Fetch {
@@ -251,60 +252,14 @@ impl Acquirer {
         Ok(Acquired { stored, signature, is_seen_here: true })
     }
 
-    /// What is there of an artifact already. What was seen here comes before what a bundle says, and that counts only
-    /// where it does not contradict the stream; where a signature must be good, only if the stream's digests prove it, for
-    /// a bundle brings no signature.
+    /// What is there of an artifact already. One that is just being removed is waited for, and found gone or kept.
     pub fn stored_artifact(&self, wanted: &Wanted) -> Result<Option<Acquired>, StoreError> {
-        let is_it = |source: &SourceRecord| source.sha256 == wanted.sha256;
-        let keys = wanted.signed().map(|(_, keyring)| keyring.fingerprints());
-        // A host's image, or the stream itself before its metadata changed, was compared with another digest or with none.
-        let is_expansion = |source: &SourceRecord| match (wanted.uncompressed_sha256, wanted.role) {
-            (None, _) => true,
-            // What is not compressed is its own expansion.
-            (Some(digest), None) => source.uncompressed_sha256.unwrap_or(source.sha256) == digest,
-            // A file is expanded only to be compared.
-            (Some(digest), Some(_)) => source.uncompressed_sha256 == Some(digest),
+        let Some(acquired) = self.known_artifact(wanted)? else { return Ok(None) };
+        let lease = match &acquired.stored {
+            Stored::Image(image) => self.store().lease_image(&image.meta.raw_sha256)?,
+            Stored::File(file) => self.store().lease_file(&file.meta.sha256)?,
         };
-        let is_checked = |source: &SourceRecord| {
-            source.witness == Witness::Here
-                && is_expansion(source)
-                && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
-        };
-        let is_claim = |source: &SourceRecord| is_it(source) && source.witness == Witness::Bundle;
-        let (stored, sources, is_contradicted, is_proven) = match wanted.role {
-            None => {
-                let checked = self.store().find_source(&|source| is_it(source) && is_checked(source))?;
-                let told = || -> Result<Option<StoredImage>, StoreError> {
-                    // Of several claims the one that the stream's own digest proves, and not just any.
-                    let proven = wanted.uncompressed_sha256.map(|raw| self.store().by_raw(&raw)).transpose()?.flatten();
-                    match proven.filter(|image| image.meta.sources.iter().any(is_claim)) {
-                        Some(image) => Ok(Some(image)),
-                        None => self.store().find_source(&is_claim),
-                    }
-                };
-                let Some(image) = checked.map_or_else(told, |image| Ok(Some(image)))? else { return Ok(None) };
-                // A raw image of whole sectors is what the stream calls uncompressed.
-                let is_raw = |source: &SourceRecord| source.formats.last() == Some(&Format::Raw);
-                let of_raw = image.meta.sources.iter().any(|source| is_it(source) && is_raw(source));
-                let differs = wanted.uncompressed_sha256.is_some_and(|known| known != image.meta.raw_sha256);
-                let is_proven = wanted.uncompressed_sha256 == Some(image.meta.raw_sha256);
-                (Stored::Image(image.clone()), image.meta.sources, of_raw && differs, is_proven)
-            }
-            Some(_) => {
-                let Some(file) = self.store().file(&wanted.sha256)? else { return Ok(None) };
-                let differs = !file.meta.sources.iter().any(|source| is_it(source) && is_expansion(source));
-                (Stored::File(file.clone()), file.meta.sources, differs, true)
-            }
-        };
-        let checked = sources.iter().find(|source| is_it(source) && is_checked(source));
-        let is_told = sources.iter().any(is_claim);
-        Ok(match checked {
-            Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
-            None if is_told && !is_contradicted && (is_proven || keys.is_none()) => {
-                Some(Acquired { stored, signature: state(wanted, ""), is_seen_here: wanted.role.is_some() })
-            }
-            None => None,
-        })
+        Ok(lease.map(|_lease| acquired))
     }
 
     async fn signature(&self, wanted: &Wanted) -> Result<Option<SignatureCheck>, ArtifactError> {
@@ -368,7 +323,7 @@ fn of_import(error: AcquireError, url: &str) -> ArtifactError {
     ArtifactError::Import(error)
 }
 
-fn state(wanted: &Wanted, signed_by: &str) -> SignatureState {
+pub(super) fn state(wanted: &Wanted, signed_by: &str) -> SignatureState {
     match (&wanted.signature_url, signed_by) {
         (None, _) => SignatureState::None,
         (Some(_), "") => SignatureState::Unverified,

@@ -22,6 +22,7 @@ mod decoder;
 mod fetch;
 pub mod format;
 mod importer;
+mod known;
 mod lane;
 mod local;
 pub(crate) mod pack;
@@ -47,6 +48,6 @@ pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
 pub use store::{
-    Collected, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile, StoredImage,
-    Unfinished, Witness,
+    Collected, Condemned, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile,
+    StoredImage, Unfinished, Witness,
 };

@@ -10,7 +10,7 @@ use std::{
 use firesteel_images::{
     Sha256,
     collect::Item,
-    import::{ImageStore, Importer, Origin, StoredImage},
+    import::{Checksum, ImageStore, Importer, Origin, StoredImage},
 };
 
 /// An image of noise, so that it takes the room that it has.
@@ -92,6 +92,45 @@ fn downloads_under_way_stay_and_those_that_nobody_goes_on_with_go_first() {
     // Room for what comes in is made too.
     let coming = store.collect_for(&HashSet::new(), Some(2 << 20), 1 << 20).unwrap();
     assert!(coming.removed.iter().any(|removal| removal.item == Item::Image(kept.meta.raw_sha256)), "{coming:?}");
+}
+
+/// A host came to name an image after the objects were read, and before its file was gone.
+#[test]
+fn what_is_to_go_stays_where_it_is_named_by_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = ImageStore::open(dir.path()).unwrap();
+    let (wanted, other) = (image(&store, 1), image(&store, 2));
+    let condemned = store.condemn(&HashSet::new(), Some(1), 0).unwrap();
+    assert!(!condemned.is_empty());
+    let collected = condemned.remove(&HashSet::from([wanted.meta.sources[0].sha256])).unwrap();
+    let item = |image: &StoredImage| Item::Image(image.meta.raw_sha256);
+    assert_eq!(collected.spared, [item(&wanted)]);
+    assert_eq!(collected.removed.iter().map(|removal| removal.item).collect::<Vec<_>>(), [item(&other)]);
+    assert_eq!(store.list().unwrap(), [wanted]);
+}
+
+/// Who looks for an image that is to go has it, or finds it gone: it is not given out and then removed.
+#[test]
+fn who_looks_for_what_is_to_go_waits_until_that_is_decided() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = ImageStore::open(dir.path()).unwrap();
+    let wanted = image(&store, 1);
+    let checksum: Checksum = wanted.meta.sources[0].sha256.into();
+    let look = || {
+        let (store, checksum) = (store.clone(), checksum.clone());
+        let looking = std::thread::spawn(move || store.used_by_source(&checksum).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!looking.is_finished(), "it was given out while it was to go");
+        looking
+    };
+    let condemned = store.condemn(&HashSet::new(), Some(1), 0).unwrap();
+    let looking = look();
+    drop(condemned);
+    assert_eq!(looking.join().unwrap(), Some(wanted), "it stays");
+    let condemned = store.condemn(&HashSet::new(), Some(1), 0).unwrap();
+    let looking = look();
+    assert_eq!(condemned.remove(&HashSet::new()).unwrap().removed.len(), 1);
+    assert_eq!(looking.join().unwrap(), None, "it is gone");
 }
 
 /// A damaged file stood before every other image, every import and every collection.

@@ -79,6 +79,12 @@ impl InUse {
     }
 }
 
+/// Who knows what objects refer to.
+pub trait Referrers: Send + Sync {
+    /// As it is now.
+    fn in_use(&self) -> Doing<'_, Result<InUse, String>>;
+}
+
 /// What making room did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
@@ -103,10 +109,11 @@ pub trait Depot: Send + Sync {
     /// Brings an artifact into the store. What was downloaded stays where this is dropped or fails, and is gone on with.
     fn fetch<'a>(&'a self, wanted: &'a Wanted, tell: Tell) -> Doing<'a, Result<Found, Fault>>;
 
-    /// Removes what nobody uses, as far as room is short for so many bytes more.
+    /// Removes what nobody uses, as far as room is short for so many bytes more. What is in use is asked for again once
+    /// it is chosen what goes and nobody gets that any more: an object may have come to name it meanwhile.
     fn make_room<'a>(
         &'a self,
-        in_use: &'a InUse,
+        referrers: &'a dyn Referrers,
         quota_bytes: Option<u64>,
         coming_bytes: u64,
     ) -> Doing<'a, Result<Made, String>>;

@@ -41,7 +41,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
 use tokio::sync::{Notify, SetOnce, mpsc};
 
-pub use depot::{Depot, Doing, Fault, Found, ImageName, InUse, Made, Place, Tell};
+pub use depot::{Depot, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};
 
 use crate::runtime::{Ending, Runtime};
 use follower::Follower;

@@ -4,7 +4,11 @@ use firesteel_kube::{Objects, Status};
 use firesteel_resources::HostGroup;
 use serde_json::Value;
 
-use super::{Streams, depot::InUse, references};
+use super::{
+    Streams,
+    depot::{Doing, InUse, Referrers},
+    references,
+};
 
 impl Streams {
     /// Makes room for so many bytes, and keeps to the quota. What comes back is why there is not enough.
@@ -13,9 +17,8 @@ impl Streams {
     /// When objects or the store of images cannot be read: then nothing is removed.
     pub async fn make_room(&self, coming_bytes: u64) -> Result<Option<String>, String> {
         let _one_at_a_time = self.inner.room.lock().await;
-        let in_use = self.in_use().await.map_err(|status| status.message)?;
         let config = &self.inner.config;
-        let made = config.depot.make_room(&in_use, config.quota_bytes, coming_bytes).await?;
+        let made = config.depot.make_room(self, config.quota_bytes, coming_bytes).await?;
         if made.bytes > 0 {
             tracing::info!(
                 images = made.images.len(),
@@ -53,6 +56,12 @@ impl Streams {
         let (streams, _) = self.inner.streams.list(None).await?;
         streams.iter().for_each(|stream| found.add(references::of_stream(stream, &groups)));
         Ok(found)
+    }
+}
+
+impl Referrers for Streams {
+    fn in_use(&self) -> Doing<'_, Result<InUse, String>> {
+        Box::pin(async move { Streams::in_use(self).await.map_err(|status| status.message) })
     }
 }
 

@@ -2,11 +2,12 @@
 //! (S1-11; issue 6: no image in use is ever collected).
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     io,
     os::unix::fs::MetadataExt as _,
     path::Path,
-    time::{Duration, SystemTime},
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{ImageStore, StoreError};
@@ -15,6 +16,10 @@ use crate::digest::Sha256;
 /// When something was used is remembered this exactly: a date that is written anew for every fetch would make a write
 /// of every read.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
+
+/// How long one waits for who has a file alone, and between two looks.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Something in the store is not collected as long as this lives, in whatever process. It holds the open file.
 #[derive(Debug)]
@@ -54,8 +59,7 @@ fn lease(path: &Path, meta_path: &Path) -> Result<Option<Lease>, StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(failed(source)),
     };
-    // Whoever has it alone is publishing or removing it, and has done so in a moment.
-    file.lock_shared().map_err(failed)?;
+    wait_shared(&file).map_err(failed)?;
     if file.metadata().map_err(failed)?.nlink() == 0 || !meta_path.exists() {
         return Ok(None);
     }
@@ -64,6 +68,23 @@ fn lease(path: &Path, meta_path: &Path) -> Result<Option<Lease>, StoreError> {
         tracing::debug!(path = %meta_path.display(), %error, "noting a use");
     }
     Ok(Some(Lease { file }))
+}
+
+/// Waits for the shared lock. Who has it alone publishes or removes it, or finds out whether it may be removed, and has
+/// done so in a moment. The wait has an end, lest requests for one image wait on all threads that read files.
+fn wait_shared(file: &File) -> io::Result<()> {
+    let ends_at = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock_shared() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if Instant::now() < ends_at => thread::sleep(LOOK_AGAIN),
+            Err(TryLockError::WouldBlock) => {
+                let text = "it is being removed or written by another process for long: try again";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(TryLockError::Error(source)) => return Err(source),
+        }
+    }
 }
 
 /// The date of the metadata file is that of the last use.

@@ -12,8 +12,9 @@
 //!
 //! Streams and files never change once they are there: plans name them by digest. Several processes may use one folder
 //! at a time. Locks (flock) are on the data files: exclusive by the writer of an `incoming-` or `partial-` file and by who
-//! removes something, shared by who holds a [`Lease`]. What nobody locks of `incoming-` is left over and goes.
+//! is to remove something ([`Condemned`]), shared by who holds a [`Lease`]. What nobody locks of `incoming-` is left over and goes.
 
+mod condemned;
 mod files;
 mod images;
 mod lease;
@@ -32,6 +33,7 @@ use tempfile::NamedTempFile;
 
 use crate::{collect::Item, digest::Sha256};
 
+pub use condemned::Condemned;
 pub use files::StoredFile;
 pub use images::StoredImage;
 pub use lease::Lease;

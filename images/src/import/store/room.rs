@@ -1,19 +1,17 @@
 //! Making room (S1-11): what is there, and removing it unless somebody uses it. What goes is decided in
-//! [`crate::collect`].
+//! [`crate::collect`], and [`super::condemned`] holds it until it is gone.
 
 use std::{
     collections::HashSet,
     fs::{self, File},
-    io,
-    os::unix::fs::MetadataExt as _,
     path::Path,
     time::SystemTime,
 };
 
-use super::{ImageStore, META, PARTIAL, StoreError, remove_if_there};
+use super::{ImageMeta, ImageStore, PARTIAL, StoreError};
 use crate::{
     Sha256,
-    collect::{self, Item, Need, Removal, Stored},
+    collect::{self, Item, Removal, Stored},
     import::{partial, spare::Room},
 };
 
@@ -23,6 +21,8 @@ pub struct Collected {
     pub removed: Vec<Removal>,
     /// What nobody refers to, but somebody has open.
     pub in_use: Vec<Item>,
+    /// What was to go, and is referred to by now.
+    pub spared: Vec<Item>,
     /// Why there still is not as much room as there should be.
     pub shortfall: Option<collect::Shortfall>,
 }
@@ -63,11 +63,9 @@ impl ImageStore {
         let mut found = Vec::new();
         for image in self.list()? {
             let meta_path = self.image_meta_path(&image.meta.raw_sha256);
-            let names = [image.meta.raw_sha256, image.meta.stream_sha256];
-            let sources = image.meta.sources.iter().map(|source| source.sha256);
             found.push(Stored {
                 item: Item::Image(image.meta.raw_sha256),
-                names: names.into_iter().chain(sources).collect(),
+                names: names_of(&image.meta),
                 bytes: size(&image.path) + size(&meta_path),
                 used_at_s: modified_s(&meta_path),
             });
@@ -115,62 +113,14 @@ impl ImageStore {
         quota_bytes: Option<u64>,
         coming_bytes: u64,
     ) -> Result<Collected, StoreError> {
-        let mut collected = Collected::default();
-        // Each round removes something, or learns of one thing more that is in use.
-        for _ in 0..=self.inventory()?.len() {
-            let stored = self.inventory()?;
-            let need = Need { quota_bytes, coming_bytes, free_bytes: self.free_bytes()? };
-            let plan = collect::plan(&stored, referenced, &collected.in_use, need);
-            collected.shortfall = plan.shortfall;
-            let known = (collected.removed.len(), collected.in_use.len());
-            for removal in plan.removals {
-                if self.discard(removal.item)? {
-                    collected.removed.push(removal);
-                } else {
-                    collected.in_use.push(removal.item);
-                }
-            }
-            // All that was planned is done.
-            if collected.in_use.len() == known.1 {
-                break;
-            }
-        }
-        Ok(collected)
+        self.condemn(referenced, quota_bytes, coming_bytes)?.remove(referenced)
     }
+}
 
-    /// Removes one thing; `false` where somebody uses it.
-    pub fn discard(&self, item: Item) -> Result<bool, StoreError> {
-        let (path, meta_path) = match item {
-            Item::Image(raw) => (self.stream_path(&raw), self.image_meta_path(&raw)),
-            Item::File(sha256) => (self.file_path(&sha256), self.file_meta_path(&sha256)),
-            Item::Partial(sha256) => {
-                let path = self.partial_path(&sha256);
-                let record = self.dir.join(format!("{PARTIAL}{sha256}{META}"));
-                (path, record)
-            }
-        };
-        let failed = |source| StoreError::Read { path: path.clone(), source };
-        let held = match File::open(&path) {
-            Ok(file) => match file.try_lock() {
-                Ok(()) => Some(file),
-                Err(fs::TryLockError::WouldBlock) => return Ok(false),
-                Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(failed(source)),
-        };
-        // Somebody else removed it and made it anew: that one is another.
-        if let Some(file) = &held
-            && file.metadata().map_err(failed)?.nlink() == 0
-        {
-            return Ok(false);
-        }
-        remove_if_there(&meta_path)?;
-        remove_if_there(&path)?;
-        drop(held);
-        self.sync_dir()?;
-        Ok(true)
-    }
+/// Digests by which an image is referred to.
+pub(super) fn names_of(meta: &ImageMeta) -> Vec<Sha256> {
+    let sources = meta.sources.iter().map(|source| source.sha256);
+    [meta.raw_sha256, meta.stream_sha256].into_iter().chain(sources).collect()
 }
 
 fn size(path: &Path) -> u64 {
