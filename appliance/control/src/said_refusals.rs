@@ -1,8 +1,8 @@
 //! Which refusals of a host's agents the log has said. Pure.
 //!
-//! An agent that is held asks again every ten seconds, and one that boots in a loop comes each minute, for as long as it
-//! takes a person to look: the log says each refusal once an hour. What an agent says of itself is in these texts, so that
-//! they are bounded in number, too: a machine that says something else each time cannot fill the log.
+//! An agent that is held asks again every ten seconds, and one that boots in a loop comes each minute, for as long as
+//! it takes a person to look: the log says each refusal once an hour. What an agent says of itself is in these texts,
+//! so that they are bounded in number, too: a machine that says something else each time cannot fill the log.
 
 use jiff::{SignedDuration, Timestamp};
 

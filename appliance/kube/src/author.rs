@@ -1,8 +1,8 @@
 //! Who changed an object's spec last, for kinds whose history names people. Pure.
 //!
 //! Kubernetes' `managedFields` name the program, and its objects have no place for the person. So a kind may name an
-//! annotation that the server alone writes: with each change of the generation it is the caller's name, and otherwise it
-//! stays what it was, whatever a client sends.
+//! annotation that the server alone writes: with each change of the generation it is the caller's name, and otherwise
+//! it stays what it was, whatever a client sends.
 
 use serde_json::{Value, json};
 

@@ -28,8 +28,8 @@ pub(crate) fn time(description: &str) -> Value {
     json!({ "type": "string", "format": "date-time", "description": description })
 }
 
-/// A time in the one form in which Go reads a `MicroTime`; see [`is_micro_time`]. The mark is this server's own: OpenAPI
-/// has no format for it.
+/// A time in the one form in which Go reads a `MicroTime`; see [`is_micro_time`]. The mark is this server's own:
+/// OpenAPI has no format for it.
 pub(crate) fn micro_time(description: &str) -> Value {
     json!({ "type": "string", "format": "date-time", MICRO_TIME: true, "description": description })
 }

@@ -90,8 +90,8 @@ pub struct HostJournalStatus {
     /// What the OS is to be handed by the newest plan to write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promised: Option<PromisedHandOff>,
-    /// Digest of what its owner was warned of last about what its OS is to be handed, so that a restart tells it no second
-    /// time.
+    /// Digest of what its owner was warned of last about what its OS is to be handed, so that a restart tells it no
+    /// second time.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hand_off_warned: String,
     /// Another machine that wanted to speak for the host last, and was refused.

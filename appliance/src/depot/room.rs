@@ -1,4 +1,4 @@
-//! Room in the store of images: what nobody names goes, and what somebody comes to name while it is on its way out stays.
+//! Room in the store of images: what no object names goes, and what one comes to name while it is on its way out stays.
 
 use std::collections::HashSet;
 

@@ -8,8 +8,9 @@
 //! - *stalled*: an answer that could go on, and whose client allows none of it for a whole
 //!   [`Patience::answer`]; it is cut off.
 //!
-//! A connection on which bytes of answers flow is neither; those of pings and settings do not count ([`super::frames`]): a
-//! client that pings all the time kept its place for ever. A watch that has nothing to say waits for us, not we for it.
+//! A connection on which bytes of answers flow is neither; those of pings and settings do not count
+//! ([`super::frames`]): a client that pings all the time kept its place for ever. A watch that has nothing to say waits
+//! for us, not we for it.
 
 use std::{
     collections::HashMap,

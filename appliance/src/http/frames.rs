@@ -1,8 +1,8 @@
 //! What a stream of HTTP/2 frames carries of answers. Pure.
 //!
-//! Answers to pings and settings are no use of a connection: a client has as many of them as it likes. So what counts is
-//! the payload of DATA frames (RFC 9113, sections 4.1 and 6.1). A server's stream begins with a frame, and nothing else is
-//! in it.
+//! Answers to pings and settings are no use of a connection: a client has as many of them as it likes. So what counts
+//! is the payload of DATA frames (RFC 9113, sections 4.1 and 6.1). A server's stream begins with a frame, and nothing
+//! else is in it.
 
 const HEAD_BYTES: usize = 9;
 /// The type of a frame with a part of a body.

@@ -69,6 +69,14 @@ fn a_machine_of_another_identity_waits_until_a_person_accepts_it() {
         let replaced = boot(field, hostile, 3, FOREIGN, "S1");
         assert_eq!(hello(field, &replaced), "409, held");
         field.until(&["get", "hosts", "victim", "-o", "json"], |page| page.contains(FOREIGN));
+        // It asks again until a person decides.
+        for _ in 0..4 {
+            assert_eq!(hello(field, &replaced), "409, held");
+        }
+        let line = format!("a machine with the SMBIOS UUID {FOREIGN} and the serial number S1 boots as this host");
+        field.appliance.wait_for_log(&line);
+        let lines = field.appliance.log().matches(&line).count();
+        judge("lines of the log about six hellos of one machine", "to fill the log", "1", &lines.to_string());
         let said = field.firesteel(&["accept-identity", "victim"]);
         assert!(said.contains(FOREIGN), "{said}");
         field.until(&["describe", "host", "victim"], |page| page.contains("IdentityAccepted"));

@@ -78,8 +78,8 @@ impl Control {
         Ok(self.inner.streams.declared(image))
     }
 
-    /// Tells of what may keep the OS from coming up, once for each change of what it is handed. `kept`: what the journal
-    /// says was told last; the step that follows puts [`HostView::warned`](crate::views::HostView) there.
+    /// Tells of what may keep the OS from coming up, once for each change of what it is handed. `kept`: what the
+    /// journal says was told last; the step that follows puts [`HostView::warned`](crate::views::HostView) there.
     pub(crate) fn warn_of(&self, host: &BareMetalHost, given: &Given, kept: &str) {
         let key = key_of(host);
         let is_news = self.views().hosts.get_mut(&key).is_some_and(|view| is_news(&mut view.warned, kept, given));
@@ -101,8 +101,8 @@ impl Control {
     }
 }
 
-/// Whether it was not warned of before; from now on it was. `warned` is what this process told last, or found to be told;
-/// `kept` is what the journal says. Both are digests.
+/// Whether it was not warned of before; from now on it was. `warned` is what this process told last, or found to be
+/// told; `kept` is what the journal says. Both are digests.
 fn is_news(warned: &mut String, kept: &str, given: &Given) -> bool {
     if given.warnings.is_empty() {
         return false;

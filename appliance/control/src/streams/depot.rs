@@ -106,7 +106,8 @@ pub trait Depot: Send + Sync {
     /// What is in the store of an artifact; nothing goes out.
     fn look<'a>(&'a self, wanted: &'a Wanted) -> Doing<'a, Result<Option<Found>, Fault>>;
 
-    /// Brings an artifact into the store. What was downloaded stays where this is dropped or fails, and is gone on with.
+    /// Brings an artifact into the store. What was downloaded stays where this is dropped or fails, and is gone on
+    /// with.
     fn fetch<'a>(&'a self, wanted: &'a Wanted, tell: Tell) -> Doing<'a, Result<Found, Fault>>;
 
     /// Removes what nobody uses, as far as room is short for so many bytes more. What is in use is asked for again once

@@ -104,15 +104,15 @@ pub fn known(
     remembered.cloned().or_else(inspected).unwrap_or_default()
 }
 
-/// Says whether an identity that was accepted then may be the word alone of the agent that a claimed attempt is bound to:
-/// that agent may be another machine's, unless it was compared with what was known before.
+/// Says whether an identity that was accepted then may be the word alone of the agent that a claimed attempt is bound
+/// to: that agent may be another machine's, unless it was compared with what was known before.
 #[must_use]
 pub fn is_own_word(bound: &Claimant, accepted_at: Timestamp) -> bool {
     !bound.is_compared && accepted_at >= bound.first_at
 }
 
-/// Finds out whether a machine that was refused in this attempt is still another one than the host. It asks again as long as
-/// it is there; a retry by a person forgets it.
+/// Finds out whether a machine that was refused in this attempt is still another one than the host. It asks again as
+/// long as it is there; a retry by a person forgets it.
 #[must_use]
 pub fn change(memory: &HostMemory, seen: &Seen) -> Option<IdentityChange> {
     let is_of_this = |refused: &&RefusedIdentity| {

@@ -1,7 +1,7 @@
 //! Switching a host off and seeing it off, for all who need that: one order, and a look from time to time. Pure.
 //!
-//! What follows where it is not seen is the caller's to say: [`super::cut`] boots the host unproven, and a claim of several
-//! machines goes to a person.
+//! What follows where it is not seen is the caller's to say: [`super::cut`] boots the host unproven, and a claim of
+//! several machines goes to a person.
 
 use crate::host::{
     bmc::{Call, call},

@@ -6,8 +6,8 @@
 //!   who looks for one (lease) ────────┴─── waits ───────────────────────────────────────────► has it, or finds it gone
 //! ```
 //!
-//! An object that came to name an image before the second reading keeps it. One that came later had to look for the image
-//! behind the lock, and fetches it as one that never was here.
+//! An object that came to name an image before the second reading keeps it. One that came later had to look for the
+//! image behind the lock, and fetches it as one that never was here.
 
 use std::{
     collections::{HashMap, HashSet},

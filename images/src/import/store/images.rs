@@ -51,8 +51,8 @@ impl ImageStore {
         self.find_source(&gave)
     }
 
-    /// As [`Self::by_source`], for who is going to use it: one that is just being removed is waited for, and found gone or
-    /// kept. Who named it in an object before has it from then on.
+    /// As [`Self::by_source`], for who is going to use it: one that is just being removed is waited for, and found gone
+    /// or kept. Who named it in an object before has it from then on.
     pub fn used_by_source(&self, checksum: &Checksum) -> Result<Option<StoredImage>, StoreError> {
         let Some(image) = self.by_source(checksum)? else { return Ok(None) };
         Ok(self.lease_image(&image.meta.raw_sha256)?.map(|_lease| image))
