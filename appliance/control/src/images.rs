@@ -191,7 +191,9 @@ impl Control {
             ImageView::Ready(ready) => raw_sha256.contains(&ready.raw_sha256),
             ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
         };
-        self.views().images.retain(|_, view| !is_gone(view));
+        let mut views = self.views();
+        views.removed_images.add(raw_sha256);
+        views.images.retain(|_, view| !is_gone(view));
     }
 
     async fn acquire(&self, key: ImageKey, request: Request) {
@@ -201,6 +203,7 @@ impl Control {
             let (control, key) = (self.clone(), key.clone());
             Arc::new(move |stage: Stage| control.image_progress(&key, stage))
         };
+        let began = self.views().removed_images.now();
         let acquired = match self.image_login(key.login.as_ref()).await {
             Ok(login) => self.config().images.acquire(&Request { login, ..request }, progress).await,
             Err(fault) => Err(fault),
@@ -223,7 +226,14 @@ impl Control {
         self.inner.metrics.image_fetched(matches!(view, ImageView::Ready(_)));
         let waiting: Vec<HostKey> = {
             let mut views = self.views();
-            views.images.insert(key, view);
+            if let ImageView::Ready(ready) = &view
+                && views.removed_images.has_since(began, &ready.raw_sha256)
+            {
+                // Who removed it found nothing to forget. It is asked for again.
+                views.images.remove(&key);
+            } else {
+                views.images.insert(key, view);
+            }
             views.hosts.keys().cloned().collect()
         };
         waiting.iter().for_each(|host| self.inner.queue.wake(host));

@@ -70,6 +70,7 @@ mod power;
 mod queue;
 pub mod receipts;
 mod remembered;
+mod removed_images;
 pub mod runtime;
 mod said_refusals;
 mod seen;

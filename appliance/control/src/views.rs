@@ -30,6 +30,7 @@ use crate::{
     pace::{Pace, Speed},
     pools::Member,
     power::PowerView,
+    removed_images::RemovedImages,
     said_refusals::SaidRefusals,
 };
 
@@ -51,6 +52,7 @@ pub(crate) struct Views {
     pub(crate) discovered: HashMap<Mac, AgentView>,
     pub(crate) stranger_boots: StrangerBoots,
     pub(crate) images: HashMap<ImageKey, ImageView>,
+    pub(crate) removed_images: RemovedImages,
     /// How often who is no host of ours was refused a config.
     pub(crate) strangers: Refusals,
     pub(crate) logins: Logins,
@@ -305,6 +307,7 @@ impl Views {
             discovered: HashMap::new(),
             stranger_boots: StrangerBoots::default(),
             images: HashMap::new(),
+            removed_images: RemovedImages::default(),
             strangers: Refusals::default(),
             logins: Logins::default(),
             consoles: Consoles::default(),
