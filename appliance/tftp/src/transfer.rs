@@ -18,7 +18,7 @@
 //!
 //! *Before the client has answered once* it may be another machine, whose address was put into the request:
 //! it gets at most one small packet and a few repeats, at our own times, and its place goes to who needs it. A negotiated
-//! timeout holds from the first answer on.
+//! timeout holds from the first answer on; one that is too long is not negotiated, and our own times go on.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -32,8 +32,9 @@ use crate::wire::{self, BLKSIZE_DEFAULT, Negotiated, Reply, Request};
 
 /// First retransmission before a round trip was measured (RFC 6298's initial value).
 const RESEND_FIRST: Duration = Duration::from_secs(1);
-/// Never sooner than this: ROMs pause for tens of milliseconds while they draw or erase.
-const RESEND_MIN: Duration = Duration::from_millis(200);
+/// Never sooner than this: ROMs pause for tens of milliseconds while they draw or erase. Each block that is lost costs a
+/// client in lockstep so much time, on the fastest link too.
+const RESEND_MIN: Duration = Duration::from_millis(100);
 /// Doubling ends here, so that a client behind a port that comes back is served soon.
 const RESEND_MAX: Duration = Duration::from_secs(4);
 /// Without an acknowledgement of anything new for this long the client is gone, whatever was negotiated. A switch that
@@ -330,6 +331,9 @@ struct Timer {
     smoothed: Option<(Duration, Duration)>,
     /// Repeats since the last progress.
     repeats: u32,
+    /// How often the interval is doubled. Other than the repeats it lasts until a round trip is measured (RFC 6298
+    /// section 5): where the link became slower, each block would be sent twice for ever, and none measured.
+    doublings: u32,
     /// When the last packet that was no repeat became due.
     sent_at: Instant,
     progress_at: Instant,
@@ -338,8 +342,15 @@ struct Timer {
 
 impl Timer {
     fn new(now: Instant) -> Self {
-        let mut timer =
-            Self { agreed: None, smoothed: None, repeats: 0, sent_at: now, progress_at: now, resend_at: now };
+        let mut timer = Self {
+            agreed: None,
+            smoothed: None,
+            repeats: 0,
+            doublings: 0,
+            sent_at: now,
+            progress_at: now,
+            resend_at: now,
+        };
         timer.resend_at = now + timer.interval();
         timer
     }
@@ -356,7 +367,7 @@ impl Timer {
             None => RESEND_FIRST,
             Some((mean, deviation)) => (mean + 4 * deviation).clamp(RESEND_MIN, RESEND_MAX),
         };
-        base.saturating_mul(1 << self.repeats.min(8)).min(RESEND_MAX)
+        base.saturating_mul(1 << self.doublings.min(8)).min(RESEND_MAX)
     }
 
     fn progress(&mut self, now: Instant) {
@@ -367,6 +378,7 @@ impl Timer {
                 None => (sample, sample / 2),
                 Some((mean, deviation)) => ((mean * 7 + sample) / 8, (deviation * 3 + mean.abs_diff(sample)) / 4),
             });
+            self.doublings = 0;
         }
         self.repeats = 0;
         self.sent_at = now;
@@ -376,6 +388,7 @@ impl Timer {
 
     fn repeat(&mut self, now: Instant) {
         self.repeats += 1;
+        self.doublings += 1;
         self.resend_at = now + self.interval();
     }
 

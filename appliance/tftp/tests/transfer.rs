@@ -181,7 +181,7 @@ fn what_is_not_acknowledged_is_sent_again_less_and_less_often_and_then_given_up(
             assert_eq!(blocks(&mut transfer), [2]);
         }
     }
-    assert_eq!(waits[..6], [200, 400, 800, 1600, 3200, 4000]);
+    assert_eq!(waits[..7], [100, 200, 400, 800, 1600, 3200, 4000]);
     assert_eq!(now - begin, Duration::from_secs(35));
     let last = drain(&mut transfer);
     assert_eq!(last.packets, [b"\0\x05\0\0no acknowledgement in time\0"]);
@@ -205,12 +205,45 @@ fn an_address_that_never_answers_gets_little() {
 #[test]
 fn a_negotiated_timeout_is_kept() {
     let begin = Instant::now();
-    let mut transfer = start(begin, 5000, &[("timeout", "3")]);
+    let mut transfer = start(begin, 5000, &[("timeout", "2")]);
     drain(&mut transfer);
     transfer.handle_packet(begin, &ack(0));
-    assert_eq!(transfer.poll_timeout(), Some(begin + Duration::from_secs(3)));
-    transfer.handle_timeout(begin + Duration::from_secs(3));
-    assert_eq!(transfer.poll_timeout(), Some(begin + Duration::from_secs(6)));
+    assert_eq!(transfer.poll_timeout(), Some(begin + Duration::from_secs(2)));
+    transfer.handle_timeout(begin + Duration::from_secs(2));
+    assert_eq!(transfer.poll_timeout(), Some(begin + Duration::from_secs(4)));
+}
+
+/// A block that was lost came again after the six seconds that curl asks for.
+#[test]
+fn a_long_timeout_is_left_out_of_the_answer_and_our_own_clock_counts() {
+    let begin = Instant::now();
+    let mut transfer = start(begin, 5000, &[("tsize", "0"), ("blksize", "512"), ("timeout", "6")]);
+    assert_eq!(drain(&mut transfer).packets, [b"\0\x06tsize\x005000\0blksize\x00512\0"]);
+    transfer.handle_packet(begin, &ack(0));
+    assert_eq!(blocks(&mut transfer), [1]);
+    assert_eq!(transfer.poll_timeout(), Some(begin + Duration::from_millis(100)));
+    let mut alone = start(begin, 5000, &[("timeout", "6")]);
+    assert_eq!(blocks(&mut alone), [1], "no answer to options of which none is left");
+}
+
+/// Each block went out twice from then on: an answer to one that was repeated measures nothing.
+#[test]
+fn a_link_that_becomes_slower_is_measured_again() {
+    const SLOWER: Duration = Duration::from_millis(150);
+    let mut now = Instant::now();
+    let mut transfer = start(now, 100 * 512, &[]);
+    let mut sent = blocks(&mut transfer).len();
+    for block in 1..=40 {
+        let answered_at = if block <= 20 { now } else { now + SLOWER };
+        while let Some(deadline) = transfer.poll_timeout().filter(|deadline| *deadline < answered_at) {
+            transfer.handle_timeout(deadline);
+            sent += blocks(&mut transfer).len();
+        }
+        now = answered_at;
+        transfer.handle_packet(now, &ack(block));
+        sent += blocks(&mut transfer).len();
+    }
+    assert!((41..=43).contains(&sent), "{sent} packets for 41 blocks");
 }
 
 /// A client that is gone held its place for three of the timeouts that it had asked for.
@@ -237,7 +270,7 @@ fn silence_has_one_end_whatever_was_negotiated() {
 #[test]
 fn without_an_answer_no_timeout_is_agreed_on() {
     let begin = Instant::now();
-    let mut transfer = start(begin, 5000, &[("timeout", "11")]);
+    let mut transfer = start(begin, 5000, &[("timeout", "2")]);
     let mut now = begin;
     while let Some(deadline) = transfer.poll_timeout() {
         drain(&mut transfer);
