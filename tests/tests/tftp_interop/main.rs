@@ -1,9 +1,13 @@
-//! The appliance's TFTP server and other people's clients: curl and atftp, with every option they have.
+//! The appliance's TFTP server and other people's clients: curl and atftp, with every option they have, and on a link
+//! that loses packets.
 //!
 //! Each test runs in a network namespace of its own (port 69 is the appliance's there), so it
 //! needs root; without it, or without the client, it says so and passes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "what a lossy link costs is part of what a test shows")]
+
+mod lossy;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -23,8 +27,22 @@ fn content(bytes: usize) -> Bytes {
     (0..bytes).map(|n| (n.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect()
 }
 
-/// Runs `client` for files on a thread in a new namespace, where the server answers on 127.0.0.1.
+/// Runs `client` for each file on a thread in a new namespace, where the server answers on 127.0.0.1.
 fn with_server(test: &str, client: impl Fn(&Path, &str, &Bytes) + Send + 'static) -> Vec<Event> {
+    in_namespace(test, FILES, move || {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in FILES {
+            client(folder.path(), name, &content(*bytes));
+        }
+    })
+}
+
+/// Runs `clients` on a thread in a new namespace, where the server has these files; what it says of them.
+fn in_namespace(
+    test: &str,
+    files: &'static [(&'static str, usize)],
+    clients: impl FnOnce() + Send + 'static,
+) -> Vec<Event> {
     let (test, name) = (test.to_owned(), test.to_owned());
     let body = move || {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
@@ -38,8 +56,9 @@ fn with_server(test: &str, client: impl Fn(&Path, &str, &Bytes) + Send + 'static
         // One thread: the server's sockets must be made in the namespace.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let server = runtime.block_on(async move {
-            let lookup =
-                Arc::new(|path: &str| FILES.iter().find(|(name, _)| *name == path).map(|(_, bytes)| content(*bytes)));
+            let lookup = Arc::new(move |path: &str| {
+                files.iter().find(|(name, _)| *name == path).map(|(_, bytes)| content(*bytes))
+            });
             let note = Arc::new(move |event: &Event| {
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
             });
@@ -49,10 +68,7 @@ fn with_server(test: &str, client: impl Fn(&Path, &str, &Bytes) + Send + 'static
         std::thread::scope(|scope| {
             // Threads made here belong to the namespace as well.
             let clients = scope.spawn(move || {
-                let folder = tempfile::tempdir().unwrap();
-                for (name, bytes) in FILES {
-                    client(folder.path(), name, &content(*bytes));
-                }
+                clients();
                 drop(stop);
             });
             runtime.block_on(async {
