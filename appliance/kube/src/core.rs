@@ -637,19 +637,24 @@ pub(crate) fn check_preconditions(
     current: &Value,
     revision: Revision,
 ) -> Result<(), Status> {
+    let (asked_uid, asked_revision) = (preconditions.uid.as_deref(), preconditions.resource_version.as_deref());
     let uid = current["metadata"]["uid"].as_str().unwrap_or("");
     let revision = revision.to_string();
-    let differ = |what: &str, asked: &str, found: &str| {
-        let detail = format!(
-            "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been deleted and then recreated"
-        );
-        Err(Status::conflict(target.kind, target.name, &detail))
+    let (what, asked, found, why) = match (asked_uid, asked_revision) {
+        (Some(asked), _) if asked != uid => ("UID", asked, uid, "deleted and then recreated"),
+        (_, Some(asked)) if asked != revision => ("ResourceVersion", asked, revision.as_str(), "modified"),
+        _ => return Ok(()),
     };
-    match (&preconditions.uid, &preconditions.resource_version) {
-        (Some(asked), _) if asked != uid => differ("UID", asked, uid),
-        (_, Some(asked)) if *asked != revision => differ("ResourceVersion", asked, &revision),
-        _ => Ok(()),
-    }
+    // A namespace's own words, and those of all other kinds.
+    Err(if rules::is_namespace(target.kind) {
+        let detail = format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}");
+        Status::conflict(target.kind, target.name, &detail)
+    } else {
+        let detail = format!(
+            "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {why}"
+        );
+        Status::precondition_failed(target.kind, target.name, &detail)
+    })
 }
 
 pub(crate) fn written(prepared: Prepared, revision: Revision) -> Written {

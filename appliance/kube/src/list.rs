@@ -380,7 +380,7 @@ fn check_list(query: &Query) -> Result<(), Status> {
         }
         causes.extend(match_on_a_later_page(query));
         if !["Exact", "NotOlderThan"].contains(&matching) {
-            causes.push(Cause::not_supported(MATCH, &json!(matching), &["Exact", "NotOlderThan"]));
+            causes.push(Cause::not_supported(MATCH, &json!(matching), &["Exact", "NotOlderThan", ""]));
         }
         if is_exact(query) && query.resource_version.as_deref() == Some("0") {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
@@ -396,6 +396,12 @@ fn check_list(query: &Query) -> Result<(), Status> {
 fn check_watch(query: &Query) -> Result<(), Status> {
     let matching = query.resource_version_match.as_deref();
     let mut causes = Vec::new();
+    // A watch that begins with the objects of now lists them first, as if it said so: Kubernetes puts in the words for
+    // that, and then they meet the token. After a revision it passes over the token.
+    let is_from_now = matches!(query.resource_version.as_deref(), None | Some("0"));
+    if is_from_now && matching.is_none() && query.send_initial_events.is_none() {
+        causes.extend(match_on_a_later_page(query));
+    }
     if query.send_initial_events.is_some() && matching != Some("NotOlderThan") {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         causes.push(Cause::forbidden(MATCH, detail));

@@ -1,7 +1,10 @@
 //! The grammar of names, labels and annotations, with Kubernetes' messages.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
+use crate::deletion::{FOREGROUND, ORPHAN};
 use crate::kind::NameRule;
 use crate::meta::{ObjectMeta, OwnerReference};
 use crate::status::Cause;
@@ -14,6 +17,8 @@ const FAULTS_MAX: usize = 64;
 const OWNERS_SHOWN_CHARS_MAX: usize = 4096;
 /// All annotations of an object together, as Kubernetes has it.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+/// Kubernetes' own, which have no domain.
+const STANDARD_FINALIZERS: [&str; 3] = [ORPHAN, FOREGROUND, "kubernetes"];
 
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -96,14 +101,20 @@ fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
     causes
 }
 
-/// Finalizers without a domain may collide with somebody else's.
-pub(crate) fn finalizer_warnings(meta: &ObjectMeta) -> Vec<String> {
-    let plain = meta.finalizers.iter().filter(|name| !name.contains('/'));
-    plain
+/// Of finalizers that a write adds to what was `before`: one without a domain may collide with somebody else's. Of those
+/// that the object has already its writer has read, or is another one.
+pub(crate) fn finalizer_warnings(meta: &ObjectMeta, before: &Value) -> Vec<String> {
+    let before = before["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let before: BTreeSet<&str> = before.chain(STANDARD_FINALIZERS).collect();
+    let names = meta.finalizers.iter().map(String::as_str);
+    let added: BTreeSet<&str> = names.filter(|name| !name.contains('/') && !before.contains(name)).collect();
+    added
+        .into_iter()
         .take(FAULTS_MAX)
         .map(|name| {
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
             format!(
-                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
             )
         })
         .collect()
@@ -195,6 +206,23 @@ mod tests {
     }
 
     #[test]
+    fn finalizers_are_warned_of_when_they_come() {
+        let warnings = |finalizers: &[&str], before: &[&str]| {
+            let finalizers = finalizers.iter().map(|name| (*name).to_owned()).collect();
+            let before = json!({ "metadata": { "finalizers": before } });
+            finalizer_warnings(&ObjectMeta { finalizers, ..ObjectMeta::default() }, &before)
+        };
+        let own = ["orphan", "foregroundDeletion", "kubernetes", "x.io/f"];
+        assert_eq!(warnings(&own, &[]), [""; 0], "a domain, or a name of Kubernetes");
+        let told = warnings(&["b", "a.io", "b"], &[]);
+        let beginnings = ["a.io", "b"].map(|name| format!("metadata.finalizers: {name:?}: prefer a domain-qualified"));
+        assert!(told.len() == 2 && told.iter().zip(&beginnings).all(|(told, begin)| told.starts_with(begin)), "{told:?}");
+        assert_eq!(told.iter().map(|told| told.contains("including a path (/)")).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(warnings(&["a.io", "b"], &["b", "a.io"]), [""; 0], "nothing came");
+        assert_eq!(warnings(&["a.io", "b"], &["a.io"]).len(), 1);
+    }
+
+    #[test]
     fn faults_are_few_however_many_there_are() {
         let owner = |name: &str| OwnerReference {
             kind: "K".into(),
@@ -210,7 +238,7 @@ mod tests {
         );
 
         let finalizers = (0..2000).map(|number| number.to_string()).collect();
-        assert!(finalizer_warnings(&ObjectMeta { finalizers, ..ObjectMeta::default() }).len() <= 64);
+        assert!(finalizer_warnings(&ObjectMeta { finalizers, ..ObjectMeta::default() }, &Value::Null).len() <= 64);
         let unknown: serde_json::Map<_, _> = (0..2000).map(|number| (number.to_string(), Value::Null)).collect();
         assert!(ObjectMeta::of(&json!({ "metadata": unknown })).unwrap_or_default().1.len() <= 64);
 

@@ -383,7 +383,7 @@ fn admit(
     value["metadata"] = metadata.clone();
     // A field that the kind has not is told before what is wrong with those that it has.
     let typos = if validation == FieldValidation::Strict { kind.fields.unknown(&value) } else { Vec::new() };
-    let mut warnings = name::finalizer_warnings(meta);
+    let mut warnings = name::finalizer_warnings(meta, old.unwrap_or(&Value::Null));
     match (kind.admit)(&mut value, old) {
         Ok(admitted) => {
             warnings.extend(admitted.warnings);

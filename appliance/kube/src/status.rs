@@ -139,6 +139,14 @@ impl Status {
         Self::plain(409, "Conflict", message).about(kind.group, kind.plural, name)
     }
 
+    /// The object is not the one that a deletion is meant for. Names the kind, where all other conflicts name the
+    /// resource.
+    pub fn precondition_failed(kind: &KindInfo, name: &str, detail: &str) -> Self {
+        let dot = if kind.group.is_empty() { "" } else { "." };
+        let message = format!("Operation cannot be fulfilled on {}{dot}{} {name:?}: {detail}", kind.kind, kind.group);
+        Self::plain(409, "Conflict", message).about(kind.group, kind.kind, name)
+    }
+
     pub fn modified(kind: &KindInfo, name: &str) -> Self {
         let detail = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, detail)

@@ -189,7 +189,7 @@ impl<'a> Write<'a> {
             },
         };
         if !written.removed {
-            let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+            let code = if asked.is_answered_early { StatusCode::ACCEPTED } else { StatusCode::OK };
             return Ok(Answer { code, ..self.answer(written, Vec::new())? });
         }
         let mut details = json!({ "name": target.name, "kind": target.kind.plural });
@@ -303,8 +303,9 @@ struct Deletion {
     preconditions: Preconditions,
     propagation: Option<Propagation>,
     options: WriteOptions<'static>,
-    /// The client said that dependents are to go too, and is told when that is not done yet.
-    waits: bool,
+    /// The client said by `orphanDependents: false` that dependents go too: 202 says that this is not done yet. For
+    /// `propagationPolicy`, which replaced it, Kubernetes answers 200.
+    is_answered_early: bool,
     /// The object is to go even if it cannot be read.
     is_unread: bool,
 }
@@ -319,13 +320,13 @@ impl Deletion {
         let propagation = Propagation::asked(query, sent.as_ref())?;
         let is_unread = deletion::is_unread(query, sent.as_ref())?;
         let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent.orphan_dependents);
-        let waits = propagation == Some(Propagation::Foreground) || orphans == Some(false);
+        let is_answered_early = orphans == Some(false);
         let sent = sent.unwrap_or_default();
         let mut query = query.clone();
         // In both places: nobody means to delete who says that in one of them.
         query.dry_run.extend(sent.dry_run.unwrap_or_default());
         let preconditions = sent.preconditions.unwrap_or_default();
         let options = WriteOptions { dry_run: query.is_dry_run(DeleteOptions::KIND)?, ..WriteOptions::default() };
-        Ok(Self { preconditions, propagation, options, waits, is_unread })
+        Ok(Self { preconditions, propagation, options, is_answered_early, is_unread })
     }
 }
