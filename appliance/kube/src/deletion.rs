@@ -59,32 +59,29 @@ impl DeleteOptions {
 
 /// By the query, or by a body's DeleteOptions: whether an object is to go that cannot be read. Such a deletion asks
 /// nobody, so that no other word about it could be kept, and none is taken.
-pub(crate) fn is_unread(query: &Query, sent: Option<&DeleteOptions>) -> Result<bool, Status> {
+pub(crate) fn is_unread(query: &Query, sent: Option<&DeleteOptions>, causes: &mut Vec<Cause>) -> bool {
     const FIELD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let asked = match sent {
         Some(sent) => sent.ignore_store_read_error_with_cluster_breaking_potential,
         None => query.ignores_read_error,
     };
     if asked != Some(true) {
-        return Ok(false);
+        return false;
     }
-    let dry_run = !query.dry_run.is_empty() || sent.is_some_and(|sent| sent.dry_run.is_some());
     let others = [
-        ("dryRun", dry_run),
-        ("preconditions", sent.is_some_and(|sent| sent.preconditions.is_some())),
+        ("dryRun", !query.dry_run.is_empty() || sent.is_some_and(|sent| sent.dry_run.is_some())),
         (
             "propagationPolicy",
             query.propagation_policy.is_some() || sent.is_some_and(|s| s.propagation_policy.is_some()),
         ),
         ("orphanDependents", query.orphan_dependents.is_some() || sent.is_some_and(|s| s.orphan_dependents.is_some())),
+        ("preconditions", sent.is_some_and(|sent| sent.preconditions.is_some())),
     ];
-    match others.into_iter().find(|(_, is_set)| *is_set) {
-        None => Ok(true),
-        Some((other, _)) => {
-            let cause = Cause::invalid(FIELD, &json!(true), &format!("cannot be set together with .{other}"));
-            Err(Status::invalid("meta.k8s.io", DeleteOptions::KIND, "", vec![cause]))
-        }
-    }
+    let others = others.into_iter().filter(|(_, is_set)| *is_set);
+    causes.extend(
+        others.map(|(other, _)| Cause::invalid(FIELD, &json!(true), &format!("cannot be set together with .{other}"))),
+    );
+    true
 }
 
 /// What happens to an object's dependents.
@@ -101,25 +98,26 @@ pub enum Propagation {
 impl Propagation {
     /// By the query, or by a body's DeleteOptions, which count alone where there is one. `None`:
     /// nothing is said.
-    pub(crate) fn asked(query: &Query, sent: Option<&DeleteOptions>) -> Result<Option<Self>, Status> {
+    pub(crate) fn asked(query: &Query, sent: Option<&DeleteOptions>, causes: &mut Vec<Cause>) -> Option<Self> {
         let (policy, orphan) = match sent {
             Some(sent) => (sent.propagation_policy.as_deref(), sent.orphan_dependents),
             None => (query.propagation_policy.as_deref(), query.orphan_dependents),
         };
-        let refuse = |cause| Err(Status::invalid("meta.k8s.io", DeleteOptions::KIND, "", vec![cause]));
-        match (policy.filter(|policy| !policy.is_empty()), orphan) {
-            (Some(policy), Some(_)) => {
-                let detail = "orphanDependents and deletionPropagation cannot be both set";
-                refuse(Cause::invalid("propagationPolicy", &json!(policy), detail))
-            }
-            (Some("Background"), None) | (None, Some(false)) => Ok(Some(Self::Background)),
-            (Some("Foreground"), None) => Ok(Some(Self::Foreground)),
-            (Some("Orphan"), None) | (None, Some(true)) => Ok(Some(Self::Orphan)),
-            (Some(other), None) => {
+        let policy = policy.filter(|policy| !policy.is_empty());
+        if let (Some(policy), Some(_)) = (policy, orphan) {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid("propagationPolicy", &json!(policy), detail));
+        }
+        match policy {
+            Some("Background") => Some(Self::Background),
+            Some("Foreground") => Some(Self::Foreground),
+            Some("Orphan") => Some(Self::Orphan),
+            Some(other) => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
-                refuse(Cause::not_supported("propagationPolicy", &json!(other), &supported))
+                causes.push(Cause::not_supported("propagationPolicy", &json!(other), &supported));
+                None
             }
-            (None, None) => Ok(None),
+            None => orphan.map(|orphan| if orphan { Self::Orphan } else { Self::Background }),
         }
     }
 
@@ -233,29 +231,33 @@ mod tests {
         let field = "ignoreStoreReadErrorWithClusterBreakingPotential";
         let query = |text: &str| Query::parse(text).unwrap_or_default();
         let sent = |value: Value| DeleteOptions::read(&value).unwrap_or_default();
-        assert_eq!(is_unread(&query(""), None), Ok(false));
-        assert_eq!(is_unread(&query(&format!("{field}=true")), None), Ok(true));
-        assert_eq!(is_unread(&query(""), Some(&sent(json!({ field: true })))), Ok(true));
-        assert_eq!(is_unread(&query(""), Some(&sent(json!({ field: false })))), Ok(false));
-        for other in [
-            json!({ "dryRun": ["All"] }),
-            json!({ "preconditions": { "uid": "u" } }),
-            json!({ "propagationPolicy": "Orphan" }),
-            json!({ "orphanDependents": false }),
-        ] {
-            let mut both = other.clone();
-            both[field] = json!(true);
-            let refused = is_unread(&query(""), Some(&sent(both))).map_err(|status| status.code);
-            assert_eq!(refused, Err(422), "{other}");
+        let asked = |query: &Query, sent: Option<&DeleteOptions>| {
+            let mut causes = Vec::new();
+            (is_unread(query, sent, &mut causes), causes.len())
+        };
+        assert_eq!(asked(&query(""), None), (false, 0));
+        assert_eq!(asked(&query(&format!("{field}=true")), None), (true, 0));
+        assert_eq!(asked(&query(""), Some(&sent(json!({ field: true })))), (true, 0));
+        assert_eq!(asked(&query(""), Some(&sent(json!({ field: false })))), (false, 0));
+        let others = json!({
+            "dryRun": ["All"], "preconditions": { "uid": "u" }, "propagationPolicy": "Orphan", "orphanDependents": false,
+        });
+        for (name, value) in others.as_object().into_iter().flatten() {
+            assert_eq!(asked(&query(""), Some(&sent(json!({ field: true, name: value })))), (true, 1), "{name}");
         }
+        let mut all = others;
+        all[field] = json!(true);
+        assert_eq!(asked(&query(""), Some(&sent(all))), (true, 4), "each is told");
     }
 
     #[test]
     fn both_ways_to_say_it_are_read_and_nonsense_is_refused() {
         let query = |text: &str| Query::parse(text).unwrap_or_default();
         let asked = |text: &str, sent: Option<Value>| {
-            let sent = sent.map(|sent| DeleteOptions::read(&sent)).transpose()?;
-            Propagation::asked(&query(text), sent.as_ref())
+            let sent = sent.map(|sent| DeleteOptions::read(&sent).unwrap_or_default());
+            let mut causes = Vec::new();
+            let asked = Propagation::asked(&query(text), sent.as_ref(), &mut causes);
+            if causes.is_empty() { Ok(asked) } else { Err(causes.len()) }
         };
         assert_eq!(asked("", None), Ok(None));
         assert_eq!(asked("", Some(Value::Null)), Ok(None));
@@ -264,9 +266,9 @@ mod tests {
         let body = json!({ "orphanDependents": false });
         assert_eq!(asked("propagationPolicy=Orphan", Some(body)), Ok(Some(Propagation::Background)), "the body counts");
         assert_eq!(asked("", Some(json!({ "propagationPolicy": "Orphan" }))), Ok(Some(Propagation::Orphan)));
-        let both = json!({ "propagationPolicy": "Orphan", "orphanDependents": true });
-        for sent in [both, json!({ "propagationPolicy": "Sideways" })] {
-            assert_eq!(asked("", Some(sent)).map_err(|status| status.code), Err(422));
-        }
+        let both = |policy: &str| Some(json!({ "propagationPolicy": policy, "orphanDependents": true }));
+        assert_eq!(asked("", both("Orphan")), Err(1));
+        assert_eq!(asked("", Some(json!({ "propagationPolicy": "Sideways" }))), Err(1));
+        assert_eq!(asked("", both("Sideways")), Err(2), "each is told");
     }
 }

@@ -149,6 +149,45 @@ pub fn check_token(text: &str) {
     }
 }
 
+/// Where a list begins, as its client says.
+struct ListStart {
+    /// The revision of the request.
+    asked: Option<Revision>,
+    /// The revision that is listed; `None` for the newest.
+    at: Option<Revision>,
+    after: Option<Position>,
+    left: Option<u64>,
+}
+
+impl ListStart {
+    fn read(query: &Query) -> Result<Self, Status> {
+        check_list(query)?;
+        let asked = revision(query.resource_version.as_deref())?;
+        let (at, after, left) = match &query.continue_token {
+            Some(_) if asked.is_some_and(|asked| asked != Revision(0)) => {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
+            Some(token) => {
+                let (at, after, left) = Continue::decode(token)?;
+                (at, Some(after), left)
+            }
+            None => (asked.filter(|_| is_exact(query)), None, None),
+        };
+        Ok(Self { asked, at, after, left })
+    }
+}
+
+/// The way through the objects that a deletion of many is about: that of a list of them. A revision that has not happened
+/// yet is not waited for.
+pub(crate) fn walk_to_delete(core: &Core, query: &Query) -> Result<Walk, Status> {
+    let ListStart { asked, at, after, .. } = ListStart::read(query)?;
+    let (wanted, current) = (at.or(asked).unwrap_or_default(), core.store().current());
+    if wanted > current {
+        return Err(Status::version_too_large(wanted.0, current.0));
+    }
+    Ok(Walk::new(at, after))
+}
+
 /// A list, of which the first objects are read.
 pub(crate) async fn list(
     core: &Core,
@@ -156,18 +195,7 @@ pub(crate) async fn list(
     query: &Query,
     future: Duration,
 ) -> Result<Listing, Status> {
-    check_list(query)?;
-    let asked = revision(query.resource_version.as_deref())?;
-    let (at, after, left) = match &query.continue_token {
-        Some(_) if asked.is_some_and(|asked| asked != Revision(0)) => {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-        }
-        Some(token) => {
-            let (at, after, left) = Continue::decode(token)?;
-            (at, Some(after), left)
-        }
-        None => (asked.filter(|_| is_exact(query)), None, None),
-    };
+    let ListStart { asked, at, after, left } = ListStart::read(query)?;
     // The revision of a token too: whoever made it up is told like everybody else.
     wait_for(core, at.or(asked).unwrap_or_default(), future).await?;
     // Before the answer begins: one that is cut says nothing about why.

@@ -24,30 +24,38 @@ const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of low
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const KEY_TEXT: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
 
-/// What is wrong with an object's name, if something is.
-pub(crate) fn check_name(rule: NameRule, name: &str) -> Option<String> {
+/// All that is wrong with an object's name.
+pub(crate) fn check_name(rule: NameRule, name: &str) -> Vec<String> {
+    let bytes_max = if rule == NameRule::Label { LABEL_BYTES_MAX } else { SUBDOMAIN_BYTES_MAX };
+    let mut faults: Vec<String> = (name.len() > bytes_max).then(|| too_long(bytes_max)).into_iter().collect();
     match rule {
-        NameRule::Subdomain if name.len() > SUBDOMAIN_BYTES_MAX => Some(too_long(SUBDOMAIN_BYTES_MAX)),
-        NameRule::Subdomain => (!is_subdomain(name)).then(|| SUBDOMAIN_TEXT.into()),
-        NameRule::Label if name.len() > LABEL_BYTES_MAX => Some(too_long(LABEL_BYTES_MAX)),
-        NameRule::Label => (!is_label(name)).then(|| LABEL_TEXT.into()),
-        NameRule::PathSegment if name.len() > SUBDOMAIN_BYTES_MAX => Some(too_long(SUBDOMAIN_BYTES_MAX)),
-        NameRule::PathSegment if name == "." || name == ".." => Some(format!("may not be '{name}'")),
-        NameRule::PathSegment => name.contains(['/', '%']).then(|| "may not contain '/' or '%'".into()),
+        NameRule::Subdomain if !is_subdomain(name) => faults.push(SUBDOMAIN_TEXT.into()),
+        NameRule::Label if !is_label(name) => faults.push(LABEL_TEXT.into()),
+        NameRule::Subdomain | NameRule::Label => {}
+        NameRule::PathSegment if name == "." || name == ".." => faults.push(format!("may not be '{name}'")),
+        NameRule::PathSegment => {
+            let forbidden = ["/", "%"].into_iter().filter(|letter| name.contains(*letter));
+            faults.extend(forbidden.map(|letter| format!("may not contain '{letter}'")));
+        }
     }
+    faults
 }
 
 /// What is wrong with labels, annotations and owner references.
 pub(crate) fn check_metadata(meta: &ObjectMeta) -> Vec<Cause> {
+    let wrong = |field: &'static str, shown: &str, faults: Vec<String>| {
+        let shown = json!(shown);
+        faults.into_iter().map(move |text| Cause::invalid(field, &shown, &text))
+    };
     let labels = meta.labels.iter().flat_map(|(key, value)| {
-        let key = check_qualified(key).map(|text| Cause::invalid("metadata.labels", &json!(key), &text));
-        let value = check_label_value(value).map(|text| Cause::invalid("metadata.labels", &json!(value), &text));
-        key.into_iter().chain(value)
+        let of_key = wrong("metadata.labels", key, check_qualified(key));
+        of_key.chain(wrong("metadata.labels", value, check_label_value(value)))
     });
-    let annotations = meta.annotations.keys().filter_map(|key| {
-        let key = key.to_lowercase();
-        check_qualified(&key).map(|text| Cause::invalid("metadata.annotations", &json!(key), &text))
+    let annotations = meta.annotations.keys().flat_map(|key| {
+        // Their letters may be large.
+        wrong("metadata.annotations", key, check_qualified(&key.to_lowercase()))
     });
     let bytes: usize = meta.annotations.iter().map(|(key, value)| key.len().saturating_add(value.len())).sum();
     let too_long = (bytes > ANNOTATIONS_BYTES_MAX).then(|| Cause {
@@ -120,34 +128,39 @@ pub(crate) fn finalizer_warnings(meta: &ObjectMeta, before: &Value) -> Vec<Strin
         .collect()
 }
 
-/// A label's or annotation's key: an optional domain and a name.
-pub(crate) fn check_qualified(key: &str) -> Option<String> {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
+/// All that is wrong with a label's or annotation's key: an optional domain and a name.
+pub(crate) fn check_qualified(key: &str) -> Vec<String> {
+    let parts: Vec<&str> = key.splitn(3, '/').collect();
+    let (prefix, name) = match parts.as_slice() {
+        [prefix, name] => (Some(*prefix), *name),
+        [name] => (None, *name),
+        _ => return vec![KEY_TEXT.into()],
     };
-    if let Some(prefix) = prefix {
-        if prefix.is_empty() {
-            return Some("prefix part must be non-empty".into());
+    let mut faults = Vec::new();
+    match prefix {
+        Some("") => faults.push("prefix part must be non-empty".into()),
+        Some(prefix) => {
+            let of_prefix = check_name(NameRule::Subdomain, prefix).into_iter();
+            faults.extend(of_prefix.map(|text| format!("prefix part {text}")));
         }
-        if prefix.len() > SUBDOMAIN_BYTES_MAX || !is_subdomain(prefix) {
-            return Some(format!("prefix part {SUBDOMAIN_TEXT}"));
-        }
+        None => {}
     }
     if name.is_empty() {
-        return Some("name part must be non-empty".into());
+        faults.push("name part must be non-empty".into());
+    } else if name.len() > LABEL_BYTES_MAX {
+        faults.push(format!("name part {}", too_long(LABEL_BYTES_MAX)));
     }
-    if name.len() > LABEL_BYTES_MAX {
-        return Some(format!("name part {}", too_long(LABEL_BYTES_MAX)));
+    if !is_word(name) {
+        faults.push(QUALIFIED_TEXT.into());
     }
-    (!is_word(name)).then(|| QUALIFIED_TEXT.into())
+    faults
 }
 
-pub(crate) fn check_label_value(value: &str) -> Option<String> {
-    if value.len() > LABEL_BYTES_MAX {
-        return Some(too_long(LABEL_BYTES_MAX));
-    }
-    (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE_TEXT.into())
+/// All that is wrong with a label's value.
+pub(crate) fn check_label_value(value: &str) -> Vec<String> {
+    let long = (value.len() > LABEL_BYTES_MAX).then(|| too_long(LABEL_BYTES_MAX));
+    let odd = (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE_TEXT.into());
+    long.into_iter().chain(odd).collect()
 }
 
 fn too_long(bytes_max: usize) -> String {
@@ -181,28 +194,44 @@ mod tests {
     #[test]
     fn names_follow_their_rule() {
         for good in ["a", "a-b.c", "0a", "host-1.example.com"] {
-            assert_eq!(check_name(NameRule::Subdomain, good), None, "{good}");
+            assert_eq!(check_name(NameRule::Subdomain, good), [""; 0], "{good}");
         }
         for bad in ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a.", "ä"] {
-            assert!(check_name(NameRule::Subdomain, bad).is_some(), "{bad}");
+            assert_eq!(check_name(NameRule::Subdomain, bad).len(), 1, "{bad}");
         }
-        assert!(check_name(NameRule::Label, "a.b").is_some());
-        assert!(check_name(NameRule::Label, &"a".repeat(64)).is_some());
-        assert_eq!(check_name(NameRule::PathSegment, "ProfileSet-6c9f9"), None);
-        assert!(check_name(NameRule::PathSegment, "..").is_some());
-        assert!(check_name(NameRule::PathSegment, "a/b").is_some());
+        assert_eq!(check_name(NameRule::Label, "a.b").len(), 1);
+        assert_eq!(check_name(NameRule::Label, &"a".repeat(64)).len(), 1);
+        assert_eq!(check_name(NameRule::PathSegment, "ProfileSet-6c9f9"), [""; 0]);
+        assert_eq!(check_name(NameRule::PathSegment, ".."), ["may not be '..'"]);
+        assert_eq!(check_name(NameRule::PathSegment, "a/b%"), ["may not contain '/'", "may not contain '%'"]);
     }
 
     #[test]
     fn label_keys_are_qualified_names() {
         for good in ["a", "a.b/c_D", "x.io/y-z.1"] {
-            assert_eq!(check_qualified(good), None, "{good}");
+            assert_eq!(check_qualified(good), [""; 0], "{good}");
         }
         for bad in ["", "/a", "a/", "A.io/b", "a b", "-a", "a/b/c"] {
-            assert!(check_qualified(bad).is_some(), "{bad}");
+            assert!(!check_qualified(bad).is_empty(), "{bad}");
         }
-        assert_eq!(check_label_value(""), None);
-        assert!(check_label_value("bad value!").is_some());
+        assert_eq!(check_label_value(""), [""; 0]);
+        assert_eq!(check_label_value("bad value!").len(), 1);
+    }
+
+    /// A name was corrected once for each of its faults.
+    #[test]
+    fn all_that_is_wrong_with_a_name_is_told() {
+        let long = format!("{}!", "A".repeat(300));
+        assert_eq!(check_name(NameRule::Subdomain, &long).len(), 2);
+        assert_eq!(check_name(NameRule::Label, &long).len(), 2);
+        assert_eq!(check_label_value(&long).len(), 2);
+        assert_eq!(check_qualified(&long).len(), 2);
+        assert_eq!(
+            check_qualified("/"),
+            ["prefix part must be non-empty", "name part must be non-empty", QUALIFIED_TEXT]
+        );
+        assert_eq!(check_qualified(&format!("{long}/{long}")).len(), 4);
+        assert_eq!(check_qualified("a/b/c"), [KEY_TEXT]);
     }
 
     #[test]
@@ -216,7 +245,10 @@ mod tests {
         assert_eq!(warnings(&own, &[]), [""; 0], "a domain, or a name of Kubernetes");
         let told = warnings(&["b", "a.io", "b"], &[]);
         let beginnings = ["a.io", "b"].map(|name| format!("metadata.finalizers: {name:?}: prefer a domain-qualified"));
-        assert!(told.len() == 2 && told.iter().zip(&beginnings).all(|(told, begin)| told.starts_with(begin)), "{told:?}");
+        assert!(
+            told.len() == 2 && told.iter().zip(&beginnings).all(|(told, begin)| told.starts_with(begin)),
+            "{told:?}"
+        );
         assert_eq!(told.iter().map(|told| told.contains("including a path (/)")).collect::<Vec<_>>(), [true, false]);
         assert_eq!(warnings(&["a.io", "b"], &["b", "a.io"]), [""; 0], "nothing came");
         assert_eq!(warnings(&["a.io", "b"], &["a.io"]).len(), 1);

@@ -9,6 +9,8 @@ use serde_json::json;
 const QUERY_BYTES_MAX: usize = 16 << 10;
 /// The longest name of a field manager, as Kubernetes has it.
 pub(crate) const MANAGER_BYTES_MAX: usize = 128;
+/// Of a field manager's name, letters that are told as wrong: each time the whole name is shown.
+const LETTERS_TOLD_MAX: usize = 8;
 /// The most parameters of one query.
 const PARAMETERS_MAX: usize = 64;
 
@@ -87,44 +89,71 @@ impl Query {
         Ok(())
     }
 
-    /// `options` names the request's options, as in "CreateOptions".
-    pub fn validation(&self, options: &str) -> Result<FieldValidation, Status> {
+    /// How a write is to be made. `options` names the request's options in Kubernetes, as in "CreateOptions"; `causes` are
+    /// what its verb refuses besides. All that is wrong is in the refusal.
+    pub(crate) fn write_terms(&self, options: &str, mut causes: Vec<Cause>) -> Result<WriteTerms<'_>, Status> {
+        causes.extend(self.manager_causes());
+        causes.extend(self.dry_run_cause());
+        let validation = self.validation().unwrap_or_else(|cause| {
+            causes.push(cause);
+            FieldValidation::default()
+        });
+        if !causes.is_empty() {
+            return Err(Status::invalid("meta.k8s.io", options, "", causes));
+        }
+        let manager = self.field_manager.as_deref();
+        Ok(WriteTerms { validation, manager, dry_run: !self.dry_run.is_empty() })
+    }
+
+    /// Whether nothing is to be stored; of requests that say nothing else.
+    pub(crate) fn is_dry_run(&self, options: &str) -> Result<bool, Status> {
+        match self.dry_run_cause() {
+            Some(cause) => Err(Status::invalid("meta.k8s.io", options, "", vec![cause])),
+            None => Ok(!self.dry_run.is_empty()),
+        }
+    }
+
+    pub(crate) fn dry_run_cause(&self) -> Option<Cause> {
+        let is_unknown = self.dry_run.iter().any(|value| value != "All");
+        is_unknown.then(|| Cause::not_supported("dryRun", &json!(self.dry_run), &["All"]))
+    }
+
+    fn validation(&self) -> Result<FieldValidation, Cause> {
         match self.field_validation.as_deref() {
             None | Some("Warn") => Ok(FieldValidation::Warn),
             Some("Ignore") => Ok(FieldValidation::Ignore),
             Some("Strict") => Ok(FieldValidation::Strict),
             Some(other) => {
                 let supported = ["", "Ignore", "Strict", "Warn"];
-                let cause = Cause::not_supported("fieldValidation", &json!(other), &supported);
-                Err(Status::invalid("meta.k8s.io", options, "", vec![cause]))
+                Err(Cause::not_supported("fieldValidation", &json!(other), &supported))
             }
         }
     }
 
-    /// Under which name the request writes, if it says one.
-    pub fn manager(&self, options: &str) -> Result<Option<&str>, Status> {
-        let Some(name) = self.field_manager.as_deref() else { return Ok(None) };
-        let fault = if name.len() > MANAGER_BYTES_MAX {
-            Some(Cause {
-                reason: "FieldValueTooLong".into(),
-                message: format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes"),
-                field: "fieldManager".into(),
-            })
-        } else if name.chars().any(char::is_control) {
-            Some(Cause::invalid("fieldManager", &json!(name), "should only contain printable characters"))
-        } else {
-            None
-        };
-        fault.map_or(Ok(Some(name)), |cause| Err(Status::invalid("meta.k8s.io", options, "", vec![cause])))
+    /// What is wrong with the name under which the request writes.
+    fn manager_causes(&self) -> Vec<Cause> {
+        let name = self.field_manager.as_deref().unwrap_or_default();
+        let too_long = (name.len() > MANAGER_BYTES_MAX).then(|| Cause {
+            reason: "FieldValueTooLong".into(),
+            message: format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes"),
+            field: "fieldManager".into(),
+        });
+        let odd = name.char_indices().filter(|(_, letter)| letter.is_control()).take(LETTERS_TOLD_MAX);
+        let odd = odd.map(|(at, letter)| {
+            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(letter));
+            Cause::invalid("fieldManager", &json!(name), &why)
+        });
+        too_long.into_iter().chain(odd).collect()
     }
+}
 
-    pub fn is_dry_run(&self, options: &str) -> Result<bool, Status> {
-        if self.dry_run.iter().any(|value| value != "All") {
-            let cause = Cause::not_supported("dryRun", &json!(self.dry_run), &["All"]);
-            return Err(Status::invalid("meta.k8s.io", options, "", vec![cause]));
-        }
-        Ok(!self.dry_run.is_empty())
-    }
+/// How a write is to be made, as its query says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WriteTerms<'a> {
+    pub(crate) validation: FieldValidation,
+    pub(crate) dry_run: bool,
+    /// Under which name it is made, if the query says one.
+    pub(crate) manager: Option<&'a str>,
 }
 
 pub(crate) fn boolean(key: &str, value: &str) -> Result<bool, Status> {
@@ -178,6 +207,24 @@ mod tests {
         assert_eq!(query.limit, Some(500));
         assert!(query.is_dry_run("CreateOptions").unwrap());
         assert_eq!(Query::parse("limit=0&watch=false").unwrap(), Query::default());
+    }
+
+    /// A client corrected one and met the next.
+    #[test]
+    fn all_that_is_wrong_with_a_write_is_told() {
+        let query = Query::parse(&format!("fieldManager=a%0Ab%07{}&dryRun=Some&fieldValidation=X", "c".repeat(128)));
+        let query = query.unwrap();
+        let first = Cause::forbidden("force", "may not be specified for non-apply patch");
+        let refused = query.write_terms("PatchOptions", vec![first]).unwrap_err();
+        let fields: Vec<&str> = refused.causes().iter().map(|cause| cause.field.as_str()).collect();
+        let manager = "fieldManager";
+        assert_eq!(fields, ["force", manager, manager, manager, "dryRun", "fieldValidation"]);
+        assert!(refused.causes()[2].message.ends_with("invalid character U+000A (at position 1)"), "{refused}");
+        let many = Query::parse(&format!("fieldManager={}", "%07".repeat(5_000))).unwrap();
+        assert!(many.write_terms("CreateOptions", Vec::new()).unwrap_err().causes().len() <= 9);
+        let query = Query::parse("fieldManager=m&dryRun=All&fieldValidation=Strict").unwrap();
+        let terms = WriteTerms { validation: FieldValidation::Strict, dry_run: true, manager: Some("m") };
+        assert_eq!(query.write_terms("CreateOptions", Vec::new()), Ok(terms));
     }
 
     #[test]

@@ -108,10 +108,6 @@ pub(crate) fn prepare_create(
         let base: String = meta.generate_name.chars().take(GENERATED_BASE_MAX).collect();
         meta.name = format!("{base}{}", birth.suffix);
     }
-    if meta.name.is_empty() {
-        let cause = Cause::required("metadata.name", "name or generateName is required");
-        return Err(Status::invalid(kind.group, kind.kind, "", vec![cause]));
-    }
     meta.namespace = target.namespace.into();
     meta.uid.clone_from(&birth.uid);
     meta.creation_timestamp = Some(rfc3339(birth.now));
@@ -120,8 +116,11 @@ pub(crate) fn prepare_create(
     meta.deletion_grace_period_seconds = None;
 
     let mut causes = Vec::new();
-    if let Some(text) = name::check_name(kind.name_rule, &meta.name) {
-        causes.push(Cause::invalid("metadata.name", &json!(meta.name), &text));
+    if meta.name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else {
+        let faults = name::check_name(kind.name_rule, &meta.name);
+        causes.extend(faults.iter().map(|text| Cause::invalid("metadata.name", &json!(meta.name), text)));
     }
     causes.extend(name::check_metadata(&meta));
     if kind.has_status {
@@ -389,10 +388,15 @@ fn admit(
             warnings.extend(admitted.warnings);
             unknown.extend(admitted.unknown_fields);
         }
-        Err(found) => causes.extend(found),
+        // What a kind says of a name that is not there is said already.
+        Err(found) => {
+            let is_new = |cause: &Cause| !meta.name.is_empty() || cause.field != "metadata.name";
+            causes.extend(found.into_iter().filter(is_new));
+        }
     }
     for (label, text) in (kind.own_labels)(&value) {
-        causes.extend(name::check_label_value(&text).map(|why| Cause::invalid("metadata.labels", &json!(text), &why)));
+        let faults = name::check_label_value(&text);
+        causes.extend(faults.iter().map(|why| Cause::invalid("metadata.labels", &json!(text), why)));
         metadata["labels"][label] = json!(text);
     }
     causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));

@@ -114,10 +114,11 @@ fn key(text: &str) -> Result<(String, &str), String> {
     if key.is_empty() {
         return Err(unexpected(text, "identifier"));
     }
-    match name::check_qualified(key) {
-        Some(why) => Err(format!("invalid label key {key:?}: {why}")),
-        None => Ok((key.into(), rest)),
+    let faults = name::check_qualified(key);
+    if !faults.is_empty() {
+        return Err(format!("invalid label key {key:?}: {}", faults.join("; ")));
     }
+    Ok((key.into(), rest))
 }
 
 fn value(text: &str) -> Result<(String, &str), String> {
@@ -125,10 +126,11 @@ fn value(text: &str) -> Result<(String, &str), String> {
     if value.is_empty() && !rest.trim_start().is_empty() && !rest.trim_start().starts_with([',', ')']) {
         return Err(unexpected(rest.trim_start(), "identifier"));
     }
-    match name::check_label_value(value) {
-        Some(why) => Err(format!("invalid label value {value:?}: {why}")),
-        None => Ok((value.into(), rest)),
+    let faults = name::check_label_value(value);
+    if !faults.is_empty() {
+        return Err(format!("invalid label value {value:?}: {}", faults.join("; ")));
     }
+    Ok((value.into(), rest))
 }
 
 fn set(text: &str) -> Result<(Vec<String>, &str), String> {

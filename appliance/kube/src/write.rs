@@ -137,13 +137,15 @@ impl<'a> Write<'a> {
     /// `refusal` is the answer where there is no object and an apply would have to make it.
     pub(crate) async fn patch(self, refusal: Option<Status>) -> Result<Answer, Status> {
         let Self { core, target, part, query, payload, .. } = self;
-        let options = self.options("PatchOptions")?;
-        if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
+        let is_apply = payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale;
+        let unfit = match (is_apply, &query.field_manager, query.force) {
+            (true, None, _) => Some(Cause::required("fieldManager", "is required for apply patch")),
+            (false, _, Some(_)) => Some(Cause::forbidden("force", "may not be specified for non-apply patch")),
+            (true, Some(_), _) | (false, _, None) => None,
+        };
+        let options = self.options_beside("PatchOptions", unfit)?;
+        if is_apply {
             return self.server_side_apply(options, refusal).await;
-        }
-        if query.force.is_some() {
-            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
-            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
         let read = || Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes);
         let (patch, document) = payload.read(read).await?;
@@ -157,10 +159,6 @@ impl<'a> Write<'a> {
 
     async fn server_side_apply(self, options: WriteOptions<'_>, refusal: Option<Status>) -> Result<Answer, Status> {
         let Self { core, target, part, query, payload, .. } = self;
-        if query.field_manager.is_none() {
-            let cause = Cause::required("fieldManager", "is required for apply patch");
-            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
-        }
         let parse = || apply::Configuration::parse(target.kind, part, &payload.bytes);
         let configuration = payload.read(parse).await?;
         let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
@@ -219,7 +217,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Deletes what matches, as it is now, page by page. Shows the objects, unless they are many.
+    /// Deletes what matches, as a list of it is: page by page, at most so many as the limit says, and from its token
+    /// on. Shows the objects, unless they are many.
     pub(crate) async fn delete_collection(self) -> Result<Answer, Status> {
         let Self { core, query, payload, selection, .. } = self;
         let asked = Deletion::read(query, payload)?;
@@ -227,7 +226,7 @@ impl<'a> Write<'a> {
             return Err(Status::bad_request("what cannot be read is deleted one by one, by its name"));
         }
         let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
-        let mut walk = list::Walk::new(None, None);
+        let mut walk = list::walk_to_delete(core, query)?;
         while !walk.is_over() && rest > 0 {
             for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
                 rest -= 1;
@@ -252,20 +251,31 @@ impl<'a> Write<'a> {
                 }
             }
         }
+        // What cannot be counted is left out: the rest is done.
+        let is_counted = selection.selector.is_empty() && !walk.is_over();
+        let left = if is_counted { walk.count(core, selection).await.ok() } else { None };
+        let metadata = list::metadata(selection, &walk, left);
         if count > DELETED_SHOWN_MAX {
-            return Ok(Answer::ok(success(&json!({ "group": selection.kind.group, "kind": selection.kind.plural }))));
+            let mut status = success(&json!({ "group": selection.kind.group, "kind": selection.kind.plural }));
+            status["metadata"] = metadata;
+            return Ok(Answer::ok(status));
         }
-        let metadata = json!({ "resourceVersion": core.store().current().to_string() });
         Ok(Answer::ok(list::show(core, selection, metadata, deleted)))
     }
 
     /// `name` is that of the verb's options in Kubernetes, for messages.
     fn options(&self, name: &str) -> Result<WriteOptions<'a>, Status> {
+        self.options_beside(name, None)
+    }
+
+    /// The same of a verb that refuses something itself.
+    fn options_beside(&self, name: &str, unfit: Option<Cause>) -> Result<WriteOptions<'a>, Status> {
         let (query, payload) = (self.query, self.payload);
+        let terms = query.write_terms(name, unfit.into_iter().collect())?;
         Ok(WriteOptions {
-            validation: query.validation(name)?,
-            dry_run: query.is_dry_run(name)?,
-            manager: query.manager(name)?.unwrap_or_else(|| payload.agent()),
+            validation: terms.validation,
+            dry_run: terms.dry_run,
+            manager: terms.manager.unwrap_or_else(|| payload.agent()),
             from_reserve: false,
             origin: self.origin,
             author: self.author,
@@ -317,16 +327,20 @@ impl Deletion {
         } else {
             Some(DeleteOptions::read(&payload.object(DeleteOptions::KIND)?.value)?)
         };
-        let propagation = Propagation::asked(query, sent.as_ref())?;
-        let is_unread = deletion::is_unread(query, sent.as_ref())?;
+        // In both places: nobody means to delete who says that in one of them.
+        let mut said = query.clone();
+        said.dry_run.extend(sent.iter().filter_map(|sent| sent.dry_run.clone()).flatten());
+        let mut causes = Vec::new();
+        let propagation = Propagation::asked(query, sent.as_ref(), &mut causes);
+        causes.extend(said.dry_run_cause());
+        let is_unread = deletion::is_unread(query, sent.as_ref(), &mut causes);
+        if !causes.is_empty() {
+            return Err(Status::invalid("meta.k8s.io", DeleteOptions::KIND, "", causes));
+        }
         let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent.orphan_dependents);
         let is_answered_early = orphans == Some(false);
-        let sent = sent.unwrap_or_default();
-        let mut query = query.clone();
-        // In both places: nobody means to delete who says that in one of them.
-        query.dry_run.extend(sent.dry_run.unwrap_or_default());
-        let preconditions = sent.preconditions.unwrap_or_default();
-        let options = WriteOptions { dry_run: query.is_dry_run(DeleteOptions::KIND)?, ..WriteOptions::default() };
+        let preconditions = sent.and_then(|sent| sent.preconditions).unwrap_or_default();
+        let options = WriteOptions { dry_run: !said.dry_run.is_empty(), ..WriteOptions::default() };
         Ok(Self { preconditions, propagation, options, is_answered_early, is_unread })
     }
 }
