@@ -177,8 +177,8 @@ impl ListStart {
     }
 }
 
-/// The way through the objects that a deletion of many is about: that of a list of them. A revision that has not happened
-/// yet is not waited for.
+/// The way through the objects that a deletion of many is about: that of a list of them. A revision that is to come is
+/// not waited for.
 pub(crate) fn walk_to_delete(core: &Core, query: &Query) -> Result<Walk, Status> {
     let ListStart { asked, at, after, .. } = ListStart::read(query)?;
     let (wanted, current) = (at.or(asked).unwrap_or_default(), core.store().current());

@@ -109,8 +109,8 @@ fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
     causes
 }
 
-/// Of finalizers that a write adds to what was `before`: one without a domain may collide with somebody else's. Of those
-/// that the object has already its writer has read, or is another one.
+/// Of finalizers that a write adds to what was `before`: one without a domain may collide with that of another program.
+/// Those that the object has already were warned of when they came.
 pub(crate) fn finalizer_warnings(meta: &ObjectMeta, before: &Value) -> Vec<String> {
     let before = before["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let before: BTreeSet<&str> = before.chain(STANDARD_FINALIZERS).collect();

@@ -89,8 +89,8 @@ impl Query {
         Ok(())
     }
 
-    /// How a write is to be made. `options` names the request's options in Kubernetes, as in "CreateOptions"; `causes` are
-    /// what its verb refuses besides. All that is wrong is in the refusal.
+    /// How a write is to be made. `options` names the request's options in Kubernetes, as in "CreateOptions"; `causes`
+    /// are what its verb refuses besides. All that is wrong is in the refusal.
     pub(crate) fn write_terms(&self, options: &str, mut causes: Vec<Cause>) -> Result<WriteTerms<'_>, Status> {
         causes.extend(self.manager_causes());
         causes.extend(self.dry_run_cause());

@@ -25,7 +25,9 @@ pub fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Admission {
     }
     let unknown_fields = shape::conform(kind.shape, new);
     (kind.complete)(new, old);
-    let causes = shape::check(kind.shape, new, old);
+    let mut causes = shape::check(kind.shape, new, old);
+    let unasked = shape::unasked_rules(kind.shape, &causes);
+    causes.extend(unasked);
     let mut admission = Admission { causes, unknown_fields, warnings: Vec::new() };
     if admission.causes.is_empty() {
         let verdict = (kind.rules)(new, old);

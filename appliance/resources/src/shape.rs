@@ -42,7 +42,7 @@ mod path;
 use serde_json::{Value, json};
 
 pub use check::check;
-pub(crate) use check::matches;
+pub(crate) use check::{matches, unasked_rules};
 pub use conform::conform;
 pub use path::join;
 

@@ -46,7 +46,7 @@ fn preconditions_and_dry_runs_delete_nothing() {
 }
 
 #[test]
-fn what_waits_is_accepted_and_what_makes_no_sense_refused() {
+fn what_waits_is_shown_and_what_makes_no_sense_refused() {
     run(async {
         let server = Server::new().await;
         let owner = server.post(HOSTS, &object("a")).await.json();
@@ -63,7 +63,7 @@ fn what_waits_is_accepted_and_what_makes_no_sense_refused() {
         let text = r#"propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil""#;
         assert!(bad.code == 422 && bad.text.contains(&text.replace('"', "\\\"")), "{}", bad.text);
         let reply = delete(&server, &path, &options(&json!({ "propagationPolicy": "Foreground" }))).await;
-        assert_eq!((reply.code, &reply.json()["metadata"]["finalizers"]), (202, &json!(["foregroundDeletion"])));
+        assert_eq!((reply.code, &reply.json()["metadata"]["finalizers"]), (200, &json!(["foregroundDeletion"])));
         let again = delete(&server, &path, &options(&json!({}))).await;
         assert_eq!((again.code, &again.json()["metadata"]), (200, &reply.json()["metadata"]), "no change");
         let added = json!({ "metadata": { "finalizers": ["foregroundDeletion", "x.io/new"] } });

@@ -8,6 +8,7 @@ mod access;
 mod apply;
 mod client;
 mod damaged;
+mod differences;
 mod facades;
 mod forms;
 mod golden;

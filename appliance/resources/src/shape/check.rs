@@ -7,17 +7,49 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 use super::{COMMON, FINDINGS_MAX, Field, Form, Format, Ownership, Shape, field, path::Path};
-use crate::cause::Cause;
+use crate::cause::{Cause, CauseReason};
 
 /// Compares a whole object with its shape; `old` is the stored one where the object exists already.
 #[must_use]
 pub fn check(shape: &Shape, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut findings = Findings::default();
     walk(shape, &Path::ROOT, object, old, &mut findings);
-    // Rules speak of values that have their shape.
-    let mut causes = if findings.causes.is_empty() { findings.ruled } else { findings.causes };
+    let Findings { mut causes, ruled } = findings;
+    if !causes.iter().any(hinders_rules) {
+        causes.extend(ruled);
+    }
     causes.truncate(FINDINGS_MAX);
     causes
+}
+
+/// What a refusal for these causes says besides, in Kubernetes' words, where the shape has rules that could not speak:
+/// there may be more to correct.
+pub(crate) fn unasked_rules(shape: &Shape, causes: &[Cause]) -> Option<Cause> {
+    const WHY: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    let is_unasked = causes.iter().any(hinders_rules) && has_rules(shape);
+    // As Go writes a path and a value that are not there.
+    is_unasked.then(|| Cause::invalid_value("<nil>", &Value::Null, WHY))
+}
+
+/// Rules speak of values that have their shape.
+fn hinders_rules(cause: &Cause) -> bool {
+    match cause.reason {
+        CauseReason::FieldValueRequired
+        | CauseReason::FieldValueNotSupported
+        | CauseReason::FieldValueTypeInvalid
+        | CauseReason::FieldValueTooLong
+        | CauseReason::FieldValueTooMany => true,
+        CauseReason::FieldValueInvalid | CauseReason::FieldValueForbidden | CauseReason::FieldValueDuplicate => false,
+    }
+}
+
+fn has_rules(shape: &Shape) -> bool {
+    let is_below = match shape.form {
+        Form::Map(item) | Form::List(item) => has_rules(item),
+        Form::Object(fields) => fields.iter().any(|field| has_rules(&field.shape)),
+        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => false,
+    };
+    is_below || !shape.rules.is_empty()
 }
 
 #[derive(Default)]
@@ -218,10 +250,7 @@ pub(crate) fn matches(pattern: &'static str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        cause::CauseReason,
-        shape::{Rule, conform},
-    };
+    use crate::shape::{Rule, conform};
 
     fn texts(shape: &Shape, value: &Value) -> Vec<String> {
         check(shape, value, None).iter().map(ToString::to_string).collect()
@@ -340,8 +369,9 @@ mod tests {
             message: "must only increase",
             holds: |new, old| old.is_none_or(|old| new.as_i64() >= old.as_i64()),
         };
+        const NAME: Shape = Shape::TEXT.matching("^[a-z]*$");
         const SHAPE: Shape =
-            Shape::object(&[Field::new("revision", Shape::INT32.ruled_by(&[GROWS])), Field::new("name", Shape::TEXT)]);
+            Shape::object(&[Field::new("revision", Shape::INT32.ruled_by(&[GROWS])), Field::new("name", NAME)]);
         let old = json!({"revision": 3});
         let judge = |new: Value| check(&SHAPE, &new, Some(&old));
         assert_eq!(judge(json!({"revision": 3})), []);
@@ -350,6 +380,13 @@ mod tests {
         assert_eq!(refused[0].reason, CauseReason::FieldValueInvalid);
         let other = judge(json!({"revision": 2, "name": 1}));
         assert!(matches!(other.as_slice(), [one] if one.field == "name"), "{other:?}");
+        let more = unasked_rules(&SHAPE, &other).map(|cause| cause.to_string()).unwrap_or_default();
+        assert!(more.starts_with("<nil>: Invalid value: null: some validation rules were not checked"), "{more:?}");
+        assert_eq!(unasked_rules(&NAME, &other), None, "it has none");
+        let both = judge(json!({"revision": 2, "name": "A"}));
+        let fields: Vec<&str> = both.iter().map(|cause| cause.field.as_str()).collect();
+        assert_eq!(fields, ["name", "revision"], "a value of its type hinders no rule");
+        assert_eq!(unasked_rules(&SHAPE, &both), None);
         assert_eq!(check(&SHAPE, &json!({"revision": 1}), None), [], "a new object has no old value");
     }
 }
