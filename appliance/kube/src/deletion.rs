@@ -240,7 +240,8 @@ mod tests {
         assert_eq!(asked(&query(""), Some(&sent(json!({ field: true })))), (true, 0));
         assert_eq!(asked(&query(""), Some(&sent(json!({ field: false })))), (false, 0));
         let others = json!({
-            "dryRun": ["All"], "preconditions": { "uid": "u" }, "propagationPolicy": "Orphan", "orphanDependents": false,
+            "dryRun": ["All"], "preconditions": { "uid": "u" },
+            "propagationPolicy": "Orphan", "orphanDependents": false,
         });
         for (name, value) in others.as_object().into_iter().flatten() {
             assert_eq!(asked(&query(""), Some(&sent(json!({ field: true, name: value })))), (true, 1), "{name}");
