@@ -20,7 +20,7 @@ use crate::kind::{KindInfo, Registry, Writers};
 use crate::patch::Patch;
 use crate::quota::{NamespaceQuota, QuotaBook};
 use crate::raw;
-use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target, WriteTerms};
+use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target, UpdateBody, WriteTerms};
 use crate::scale;
 use crate::status::Status;
 use crate::unstored::Unstored;
@@ -299,6 +299,7 @@ impl Core {
                 if body["metadata"]["resourceVersion"].is_null() {
                     body["metadata"]["resourceVersion"] = json!(revision.to_string());
                 }
+                let body = (body, UpdateBody::Patched);
                 rules::prepare_update(target, part, (&current, revision), body, options.terms(), owners)
             };
             let prepared = options.origin.places().run(bytes.max(options.bytes), prepare).await?;
@@ -602,11 +603,15 @@ fn changed(
     match change {
         _ if part == Part::Scale => {
             let (body, warnings) = scale::changed(target, (current, revision), change, terms.validation)?;
+            let body = (body, UpdateBody::Sent);
             let terms = WriteTerms { validation: FieldValidation::Ignore, ..terms };
             let prepared = rules::prepare_update(target, part, (current, revision), body, terms, owners)?;
             Ok(Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared })
         }
-        Change::Replace(body) => rules::prepare_update(target, part, (current, revision), body.clone(), terms, owners),
+        Change::Replace(body) => {
+            let body = (body.clone(), UpdateBody::Sent);
+            rules::prepare_update(target, part, (current, revision), body, terms, owners)
+        }
         Change::Patch(patch) => {
             let mut body = rules::shown(current.clone(), revision);
             patch.apply_to(&mut body)?;
@@ -614,7 +619,8 @@ fn changed(
             if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
                 body["metadata"]["resourceVersion"] = json!(revision.to_string());
             }
-            rules::prepare_update(target, part, (current, revision), body.clone(), terms, owners)
+            let patched = (body.clone(), UpdateBody::Patched);
+            rules::prepare_update(target, part, (current, revision), patched, terms, owners)
                 .map_err(|status| rules::as_patch_error(target.kind, status, &body))
         }
     }

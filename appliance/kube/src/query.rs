@@ -91,7 +91,7 @@ impl Query {
 
     /// How a write is to be made. `options` names the request's options in Kubernetes, as in "CreateOptions"; `causes`
     /// are what its verb refuses besides. All that is wrong is in the refusal.
-    pub(crate) fn write_terms(&self, options: &str, mut causes: Vec<Cause>) -> Result<WriteTerms<'_>, Status> {
+    pub(crate) fn write_terms(&self, options: &str, mut causes: Vec<Cause>) -> Result<QueryTerms<'_>, Status> {
         causes.extend(self.manager_causes());
         causes.extend(self.dry_run_cause());
         let validation = self.validation().unwrap_or_else(|cause| {
@@ -102,7 +102,7 @@ impl Query {
             return Err(Status::invalid("meta.k8s.io", options, "", causes));
         }
         let manager = self.field_manager.as_deref();
-        Ok(WriteTerms { validation, manager, dry_run: !self.dry_run.is_empty() })
+        Ok(QueryTerms { validation, manager, dry_run: !self.dry_run.is_empty() })
     }
 
     /// Whether nothing is to be stored; of requests that say nothing else.
@@ -149,7 +149,7 @@ impl Query {
 
 /// How a write is to be made, as its query says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WriteTerms<'a> {
+pub(crate) struct QueryTerms<'a> {
     pub(crate) validation: FieldValidation,
     pub(crate) dry_run: bool,
     /// Under which name it is made, if the query says one.
@@ -223,7 +223,7 @@ mod tests {
         let many = Query::parse(&format!("fieldManager={}", "%07".repeat(5_000))).unwrap();
         assert!(many.write_terms("CreateOptions", Vec::new()).unwrap_err().causes().len() <= 9);
         let query = Query::parse("fieldManager=m&dryRun=All&fieldValidation=Strict").unwrap();
-        let terms = WriteTerms { validation: FieldValidation::Strict, dry_run: true, manager: Some("m") };
+        let terms = QueryTerms { validation: FieldValidation::Strict, dry_run: true, manager: Some("m") };
         assert_eq!(query.write_terms("CreateOptions", Vec::new()), Ok(terms));
     }
 

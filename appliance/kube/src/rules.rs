@@ -63,6 +63,15 @@ pub enum Part {
     Scale,
 }
 
+/// What the body of an update is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateBody {
+    /// What a client sent to replace the object.
+    Sent,
+    /// What a patch made of the stored object.
+    Patched,
+}
+
 /// A checked object, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Prepared {
@@ -147,7 +156,7 @@ pub(crate) fn prepare_update(
     target: Target<'_>,
     part: Part,
     (current, revision): (&Value, Revision),
-    body: Value,
+    (body, form): (Value, UpdateBody),
     WriteTerms { validation, author }: WriteTerms<'_>,
     owners: Owners<'_>,
 ) -> Result<Prepared, Status> {
@@ -157,7 +166,10 @@ pub(crate) fn prepare_update(
     let sent = sent.map_or(Value::Null, Value::take);
     let (new_meta, mut unknown) = metadata(target, &object)?;
     let old_meta = ObjectMeta::of(current).map(|(meta, _)| meta).unwrap_or_default();
-    check_identity(target, &new_meta, &old_meta, revision)?;
+    if form == UpdateBody::Sent {
+        check_uid(target, &new_meta, &old_meta)?;
+    }
+    check_revision(target, &new_meta, revision)?;
 
     let mut causes = Vec::new();
     let meta = match part {
@@ -297,11 +309,16 @@ fn metadata(target: Target<'_>, object: &Map<String, Value>) -> Result<(ObjectMe
     Ok((meta, unknown))
 }
 
-fn check_identity(target: Target<'_>, new: &ObjectMeta, old: &ObjectMeta, revision: Revision) -> Result<(), Status> {
-    let kind = target.kind;
-    if !new.uid.is_empty() && new.uid != old.uid {
-        return Err(Status::conflict(kind, target.name, &other_identity(target, &new.uid, &old.uid)));
+/// Another identity is a conflict where the object is replaced, and a fault of its metadata where it is patched.
+fn check_uid(target: Target<'_>, new: &ObjectMeta, old: &ObjectMeta) -> Result<(), Status> {
+    if new.uid.is_empty() || new.uid == old.uid {
+        return Ok(());
     }
+    Err(Status::conflict(target.kind, target.name, &other_identity(target, &new.uid, &old.uid)))
+}
+
+fn check_revision(target: Target<'_>, new: &ObjectMeta, revision: Revision) -> Result<(), Status> {
+    let kind = target.kind;
     if new.resource_version.is_empty() {
         if kind.unconditional_update {
             return Ok(());
@@ -336,11 +353,17 @@ fn other_identity(target: Target<'_>, asked: &str, found: &str) -> String {
 
 /// What of the metadata a client may change.
 fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes: &mut Vec<Cause>) -> ObjectMeta {
+    let mut immutable = |field: &str, asked: &str| {
+        let cause = Cause::invalid(field, &json!(asked), "field is immutable");
+        causes.extend(std::iter::repeat_n(cause, if kind.is_custom() { CUSTOM_CHANGE_CHECKS } else { 1 }));
+    };
+    if !new.uid.is_empty() && new.uid != old.uid {
+        immutable("metadata.uid", &new.uid);
+    }
     if let Some(asked) = new.deletion_timestamp.take()
         && old.deletion_timestamp.as_ref() != Some(&asked)
     {
-        let cause = Cause::invalid("metadata.deletionTimestamp", &json!(asked), "field is immutable");
-        causes.extend(std::iter::repeat_n(cause, if kind.is_custom() { CUSTOM_CHANGE_CHECKS } else { 1 }));
+        immutable("metadata.deletionTimestamp", &asked);
     }
     new.name.clone_from(&old.name);
     new.namespace.clone_from(&old.namespace);

@@ -93,6 +93,11 @@ fn a_precondition_that_does_not_hold_names_the_kind() {
             let wanted = json!([409, kind, format!("Operation cannot be fulfilled on {named}: {detail}")]);
             judge(&format!("DELETE of {named} with another {field}"), &answered, &wanted);
         }
+        // No precondition, but a change of what cannot change.
+        let reply = server.merge(&a, &json!({ "metadata": { "uid": "x" } })).await;
+        let answered = json!([reply.code, reply.json()["details"]["kind"], reply.json()["message"]]);
+        let text = "BareMetalHost.metal3.io \"a\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable";
+        judge("PATCH with another uid", &answered, &json!([422, "BareMetalHost", text]));
     });
 }
 
