@@ -77,7 +77,7 @@ pub struct Firmware {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// `x86_64` or `aarch64`.
+    /// `x86_64`, `aarch64`, `s390x`: as Rust names it.
     #[serde(default)]
     pub arch: String,
     #[serde(default)]
