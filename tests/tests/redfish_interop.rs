@@ -8,7 +8,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    Address, BootMode, BootSet, Client, Credentials, Error, MediaSet, Patience, PowerAction, PowerSet, PowerState,
-    Redfish, Target, Tls,
+    Address, BootMode, BootSet, Client, Credentials, Error, Patience, PowerAction, PowerSet, PowerState, Redfish,
+    Target, Tls,
 };
 use firesteel_tests::dialing::dialer;
 
@@ -168,33 +167,4 @@ async fn an_override_that_it_keeps_is_unverified_and_taken_back() {
     // Not a boot by HTTP, so it is not passed off as one.
     let error = client.set_boot_once(Target::UefiHttp, None).await.unwrap_err();
     assert!(error.to_string().contains("attaches it as a CD"), "{error}");
-}
-
-/// Gives anybody who asks some bytes that could be an image.
-fn image_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nConnection: close\r\n";
-            drop(write!(stream, "{head}Content-Length: 4\r\n\r\nCD00"));
-        }
-    });
-    format!("http://{address}/boot.iso")
-}
-
-#[tokio::test]
-async fn an_image_goes_in_and_out() {
-    let Some(emulator) = Emulator::start() else { return };
-    let client = emulator.connect(ONE).await;
-    let url = image_server();
-    assert_eq!(client.eject_media().await, Ok(MediaSet::Nothing));
-    assert_eq!(client.insert_media(&url).await, Ok(MediaSet::Confirmed));
-    assert_eq!(client.insert_media(&url).await, Ok(MediaSet::Nothing));
-    assert_eq!(client.insert_media(&format!("{url}?other")).await, Ok(MediaSet::Confirmed), "in place of the first");
-    assert_eq!(client.eject_media().await, Ok(MediaSet::Confirmed));
-    assert_eq!(client.eject_media().await, Ok(MediaSet::Nothing));
 }

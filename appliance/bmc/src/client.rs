@@ -1,5 +1,5 @@
-//! One BMC, logged in by Redfish: finding the system, identity and power. Boot overrides, virtual media and the
-//! inventory are asked for in modules of their own.
+//! One BMC, logged in by Redfish: finding the system, identity and power. Boot overrides and the inventory
+//! are asked for in modules of their own.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Management controllers: power, boot, virtual media and identity of a server, by Redfish and by IPMI.
+//! Management controllers: power, boot and identity of a server, by Redfish and by IPMI.
 //!
 //! ```text
 //! address    `redfish+https://10.0.0.5/redfish/v1/Systems/1` ─► where to knock, and how to boot  (pure)
@@ -9,7 +9,6 @@
 //! outcome    what became of an order                                                          (data)
 //! client     finding the system, identity, power and its read-back                           (performs)
 //! boot       overrides, once and lasting, and their read-back                                (performs)
-//! media      virtual media in and out                                                        (performs)
 //! inventory  versions, health, Secure Boot, memory, processors, firmware                     (performs)
 //! http       one request: bounded, never a credential to another origin                      (performs)
 //! body       what an answer is encoded as, and what it is where it is no JSON                    (pure)
@@ -24,7 +23,7 @@
 //! [`limit::Lines`], how much each BMC was asked lately. Nothing is retried here but lost datagrams, and
 //! nothing waited for but the read-back of a change: callers own the other deadlines and pauses. What a BMC
 //! answers is foreign input: bounded, checked, and made plain before a person sees it. What it does not
-//! confirm is called unverified ([`PowerSet`], [`BootSet`], [`MediaSet`]).
+//! confirm is called unverified ([`PowerSet`], [`BootSet`]).
 
 pub mod address;
 mod body;
@@ -39,7 +38,6 @@ pub mod inventory;
 pub mod ipmi;
 pub mod limit;
 mod login;
-pub mod media;
 pub mod model;
 mod outcome;
 pub mod quirks;
@@ -51,7 +49,6 @@ pub use decide::{BootMode, BootWish, PowerAction, PowerState, Target};
 pub use error::Error;
 pub use inventory::Inventory;
 pub use limit::{Doors, Lines};
-pub use media::MediaSet;
 pub use outcome::{BootSet, OnceRead, PowerSent, PowerSet};
 pub use tls::Tls;
 

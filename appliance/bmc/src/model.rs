@@ -8,8 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 pub use parts::{
-    Condition, Manager, MediaActions, Memory, MemorySummary, Processor, ProcessorSummary, SecureBoot, Software, Target,
-    UpdateService, VirtualMedia,
+    Condition, Manager, Memory, MemorySummary, Processor, ProcessorSummary, SecureBoot, Software, UpdateService,
 };
 
 /// A list in an answer; a BMC has no hundred systems or NICs.
@@ -97,8 +96,6 @@ pub struct System {
     pub settings: Option<Settings>,
     #[serde(deserialize_with = "lenient")]
     pub links: Option<SystemLinks>,
-    #[serde(deserialize_with = "lenient")]
-    pub virtual_media: Option<Link>,
     #[serde(deserialize_with = "lenient")]
     pub secure_boot: Option<Link>,
     #[serde(deserialize_with = "lenient")]
@@ -281,10 +278,6 @@ pub fn check(body: &[u8]) {
     ];
     for reads in kinds {
         reads(body);
-    }
-    if let Ok(slot) = serde_json::from_slice::<VirtualMedia>(body) {
-        assert!(!crate::media::takes_cd(&slot) || slot.media_types.is_some());
-        assert!(!crate::media::is_empty(&slot) || slot.image.is_none_or(|image| image.is_empty()));
     }
     assert!(!has_message_id(body, "a") || !body.is_empty());
     crate::body::check(body);

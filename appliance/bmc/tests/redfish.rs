@@ -8,7 +8,7 @@ use std::time::Duration;
 use firesteel_bmc::fake::{Fake, Fault};
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, MediaSet, OnceRead, Patience, PowerAction,
+    Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, OnceRead, Patience, PowerAction,
     PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
 use firesteel_dial::{Dialer, Targets};
@@ -246,27 +246,6 @@ async fn vendors_get_what_their_rows_say() {
     fake.state().manager_firmware = "3.30.30.30".into();
     let seen = unverified(client.set_boot_once(Target::Cd, None).await);
     assert!(seen.contains("may be a drive in the machine"), "{seen}");
-}
-
-#[tokio::test]
-async fn images_go_in_and_out_below_the_system_and_below_its_manager() {
-    for faults in [vec![], vec![Fault::MediaOfManager], vec![Fault::MediaWantsProtocol]] {
-        let (fake, address) = start().await;
-        fake.state().faults = faults.clone();
-        let client = connect(&address).await.unwrap();
-        assert_eq!(client.eject_media().await, Ok(MediaSet::Nothing), "{faults:?}");
-        assert_eq!(client.insert_media("http://10.0.0.1/a.iso").await, Ok(MediaSet::Confirmed), "{faults:?}");
-        assert_eq!(fake.state().image.as_deref(), Some("http://10.0.0.1/a.iso"));
-        assert_eq!(client.insert_media("http://10.0.0.1/a.iso").await, Ok(MediaSet::Nothing), "{faults:?}");
-        assert_eq!(client.insert_media("http://10.0.0.1/b.iso").await, Ok(MediaSet::Confirmed), "another goes first");
-        assert_eq!(client.eject_media().await, Ok(MediaSet::Confirmed), "{faults:?}");
-        assert_eq!(fake.state().image, None);
-    }
-    let (fake, address) = start().await;
-    fake.state().faults = vec![Fault::ForgetsMedia];
-    let client = connect_with(&address, &credentials(), hasty()).await.unwrap();
-    let Ok(MediaSet::Unverified { seen }) = client.insert_media("http://10.0.0.1/a.iso").await else { panic!("in?") };
-    assert!(seen.ends_with("the slot says image none, inserted no"), "{seen}");
 }
 
 #[tokio::test]

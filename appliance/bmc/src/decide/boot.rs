@@ -11,7 +11,7 @@ use crate::quirks::Quirks;
 pub enum Target {
     Pxe,
     UefiHttp,
-    /// A CD; one by virtual media where it is in.
+    /// A CD; one of virtual media where the BMC has an image in it.
     Cd,
     Hdd,
     /// No override: the firmware's own order.

@@ -1,7 +1,7 @@
 //! A Redfish service with a memory, for tests of whatever drives one.
 //!
 //! [`Fake`] answers requests from a [`State`] that tests read and change while it runs: power, boot
-//! override, virtual media, logins, and [`Fault`]s as real services have them. The logic is pure
+//! override, logins, and [`Fault`]s as real services have them. The logic is pure
 //! ([`Fake::answer`]); [`Fake::serve`] puts it behind a listener, which also does what needs a connection: answers
 //! that never come, never end, or end too early. It looks like a small DMTF-conformant service with one system.
 //!
@@ -88,12 +88,6 @@ pub enum Fault {
     ForeignReset(String),
     /// Says what reset types it takes in another resource.
     ResetsElsewhere,
-    /// Has its virtual media below the manager.
-    MediaOfManager,
-    /// Refuses an insertion without the protocol, or with anything but the image.
-    MediaWantsProtocol,
-    /// Takes images and shows none.
-    ForgetsMedia,
 }
 
 /// A request as far as the service looks at it.

@@ -55,9 +55,6 @@ impl State {
         for name in ["EthernetInterfaces", "SecureBoot", "Memory", "Processors"] {
             system[name] = json!({"@odata.id": format!("{path}/{name}")});
         }
-        if !self.has(&Fault::MediaOfManager) {
-            system["VirtualMedia"] = json!({"@odata.id": format!("{path}/VirtualMedia")});
-        }
         if self.has(&Fault::BootInSettings) {
             system["@Redfish.Settings"] = json!({"SettingsObject": {"@odata.id": format!("{path}/SD")}});
         }
@@ -124,26 +121,8 @@ impl State {
     }
 
     pub(super) fn manager(&self) -> Value {
-        let mut manager = json!({
-            "Model": "Fake BMC", "FirmwareVersion": self.manager_firmware, "Status": {"Health": "OK"},
-        });
-        if self.has(&Fault::MediaOfManager) {
-            manager["VirtualMedia"] = json!({"@odata.id": format!("{ROOT}/Managers/BMC/VirtualMedia")});
-        }
-        manager
-    }
-
-    pub(super) fn cd(&self, owner: &str) -> Value {
-        let action = |name: &str| json!({"target": format!("{owner}/VirtualMedia/Cd/Actions/VirtualMedia.{name}")});
         json!({
-            "MediaTypes": ["CD", "DVD"],
-            "Image": self.image,
-            "Inserted": self.image.is_some(),
-            "ConnectedVia": if self.image.is_some() { "URI" } else { "NotConnected" },
-            "Actions": {
-                "#VirtualMedia.InsertMedia": action("InsertMedia"),
-                "#VirtualMedia.EjectMedia": action("EjectMedia"),
-            },
+            "Model": "Fake BMC", "FirmwareVersion": self.manager_firmware, "Status": {"Health": "OK"},
         })
     }
 }

@@ -37,8 +37,6 @@ pub struct State {
     /// Identifiers of the systems; the first is the one with a state.
     pub systems: Vec<String>,
     pub resets_allowed: Vec<String>,
-    /// The image in the virtual CD drive.
-    pub image: Option<String>,
     /// Memory modules, as `Memory` resources.
     pub modules: usize,
     pub faults: Vec<Fault>,
@@ -86,7 +84,6 @@ impl State {
             macs: vec![mac],
             systems: words(&["1"]),
             resets_allowed: words(&["On", "ForceOff", "GracefulShutdown", "ForceRestart"]),
-            image: None,
             modules: 2,
             faults: Vec::new(),
             quirks: Quirks::default(),
@@ -164,9 +161,6 @@ impl State {
                 self.answer_system(method, &id, below.get(length..).unwrap_or_default(), request)
             }
             ("GET", ["Managers", "BMC"]) => reply(&self.manager()),
-            (method, ["Managers", "BMC", "VirtualMedia", rest @ ..]) if self.has(&Fault::MediaOfManager) => {
-                self.answer_media(method, &format!("{ROOT}/Managers/BMC"), rest, &request.body)
-            }
             ("GET", ["UpdateService", rest @ ..]) => resources::update(rest),
             _ => error(404, "no such resource"),
         }
@@ -217,9 +211,6 @@ impl State {
             ("PATCH", [] | ["SD"]) => self.patch(request),
             ("GET", ["SD"]) => reply(&serde_json::json!({"@odata.id": format!("{path}/SD"), "@odata.etag": ETAG})),
             ("POST", ["Actions", "ComputerSystem.Reset"]) => self.reset(&request.body),
-            (method, ["VirtualMedia", rest @ ..]) if !self.has(&Fault::MediaOfManager) => {
-                self.answer_media(method, &path, rest, &request.body)
-            }
             ("GET", rest) => self.part_of_system(&path, rest),
             _ => error(405, "not done here"),
         }
@@ -381,39 +372,6 @@ impl State {
         if power == PowerState::On && self.boot_enabled == "Once" {
             self.boot_enabled = "Disabled".to_owned();
             self.boot_target = "None".to_owned();
-        }
-    }
-
-    fn answer_media(&mut self, method: &str, owner: &str, rest: &[&str], body: &Bytes) -> Response {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        match (method, rest) {
-            ("GET", []) => {
-                let names = ["Floppy", "Cd"].map(str::to_owned);
-                reply(&resources::collection(&format!("{owner}/VirtualMedia"), &names))
-            }
-            ("GET", ["Floppy"]) => reply(&serde_json::json!({"MediaTypes": ["Floppy", "USBStick"]})),
-            ("GET", ["Cd"]) => reply(&self.cd(owner)),
-            ("POST", ["Cd", "Actions", "VirtualMedia.InsertMedia"]) => {
-                let wants = self.has(&Fault::MediaWantsProtocol);
-                let (protocol, inserted) = (body.get("TransferProtocolType"), body.get("Inserted"));
-                if wants && (protocol.is_none() || inserted.is_some()) {
-                    return error(400, "TransferProtocolType is required, Inserted is not known");
-                }
-                match body["Image"].as_str() {
-                    Some(_) if self.image.is_some() => error(400, "there is an image in it"),
-                    Some(_) if self.has(&Fault::ForgetsMedia) => empty(),
-                    Some(image) => {
-                        self.image = Some(image.to_owned());
-                        empty()
-                    }
-                    None => error(400, "no image"),
-                }
-            }
-            ("POST", ["Cd", "Actions", "VirtualMedia.EjectMedia"]) => {
-                self.image = None;
-                empty()
-            }
-            _ => error(404, "no such medium"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is below the service and its systems: managers, virtual media, processors, memory, firmware.
+//! What is below the service and its systems: managers, processors, memory, firmware.
 
 use serde::Deserialize;
 
@@ -42,8 +42,6 @@ pub struct Manager {
     pub firmware_version: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub status: Option<Condition>,
-    #[serde(deserialize_with = "lenient")]
-    pub virtual_media: Option<Link>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -58,38 +56,6 @@ pub struct SecureBoot {
     /// `SetupMode`, `UserMode`, `AuditMode`, `DeployedMode`.
     #[serde(rename = "SecureBootMode", deserialize_with = "lenient")]
     pub mode: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct VirtualMedia {
-    #[serde(deserialize_with = "lenient")]
-    pub media_types: Option<Vec<String>>,
-    #[serde(deserialize_with = "lenient")]
-    pub image: Option<String>,
-    #[serde(deserialize_with = "lenient")]
-    pub inserted: Option<bool>,
-    #[serde(deserialize_with = "lenient")]
-    pub connected_via: Option<String>,
-    #[serde(deserialize_with = "lenient")]
-    pub actions: Option<MediaActions>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct MediaActions {
-    #[serde(rename = "#VirtualMedia.InsertMedia", deserialize_with = "lenient")]
-    pub insert: Option<Target>,
-    #[serde(rename = "#VirtualMedia.EjectMedia", deserialize_with = "lenient")]
-    pub eject: Option<Target>,
-}
-
-/// Of an action.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Target {
-    #[serde(deserialize_with = "lenient")]
-    pub target: Option<String>,
 }
 
 /// A memory module.

@@ -58,7 +58,6 @@ mod reboot;
 mod registering;
 mod restored;
 pub mod seen;
-pub mod servicing;
 mod slot;
 mod supplied;
 mod tenancy;

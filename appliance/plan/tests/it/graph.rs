@@ -92,12 +92,3 @@ fn every_change_of_the_table_is_made_by_the_planner() {
     let missing: Vec<_> = EDGES.iter().filter(|(from, to, _)| !made.contains(&(*from, *to))).collect();
     panic!("not made in {STORIES_MAX} lives: {missing:?}");
 }
-
-/// Hosts are serviced for the sake of these kinds, which nobody acts on: see `host::servicing`.
-#[test]
-fn what_hosts_would_be_serviced_for_has_no_controller() {
-    for kind in ["HostFirmwareSettings", "HostFirmwareComponents", "HostUpdatePolicy"] {
-        let found = firesteel_resources::kinds::KINDS.iter().find(|known| known.kind == kind).unwrap();
-        assert!(found.without_controller.is_some(), "{kind} is acted on: wire host::servicing");
-    }
-}
