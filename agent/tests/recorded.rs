@@ -4,10 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use firesteel_agent::inspect::{Probe, Roots, cpu, inventory};
 use firesteel_wire::{
@@ -43,12 +40,7 @@ impl Probe for NoSystemCalls {
 }
 
 fn inspect(snapshot: &str) -> Option<Inventory> {
-    let snapshots = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/ghw/snapshots");
-    let archive = snapshots.join(format!("linux-amd64-{snapshot}.tar.gz"));
-    if !archive.exists() {
-        eprintln!("skipped: {} is not here", archive.display());
-        return None;
-    }
+    let archive = firesteel_fixtures::path(&format!("ghw/snapshots/linux-amd64-{snapshot}.tar.gz"))?;
     let folder = tempfile::tempdir().unwrap();
     let unpacked = Command::new("tar")
         .args(["--no-same-owner", "-xzf"])
@@ -192,12 +184,8 @@ fn a_machine_with_half_of_its_processors_switched_off() {
 /// Outputs of other machines, of which the kernel's own files are of use here.
 #[test]
 fn processors_of_a_virtual_machine_and_flags_that_are_none() {
-    let ipa = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/ipa");
-    let read = |name: &str| std::fs::read_to_string(ipa.join(name)).ok().map(|text| cpu::parse(&text, "x86_64"));
-    let Some(found) = read("proc-cpuinfo-output.txt") else {
-        eprintln!("skipped: {} is not here", ipa.display());
-        return;
-    };
+    let read = |name: &str| firesteel_fixtures::text(&format!("ipa/{name}")).map(|text| cpu::parse(&text, "x86_64"));
+    let Some(found) = read("proc-cpuinfo-output.txt") else { return };
     assert_eq!((found.count, found.model.as_str()), (2, "AMD EPYC 7282 16-Core Processor"));
     assert_eq!((found.clock_mhz, found.microcode.as_str()), (2794.748, "0x8301055"));
     assert_eq!(found.flags, ["de", "fpu", "pse", "vme"]);

@@ -1,20 +1,9 @@
 //! What tests share: upstream's files, where they are beside the project, and certificates that only look like some.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests; one that is skipped says so")]
-
-use std::path::PathBuf;
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+pub(crate) use firesteel_fixtures::bytes as fixture;
 use serde_json::Value;
-
-/// `None`, with a message, where the fixtures are not beside the project.
-pub(crate) fn fixture(path: &str) -> Option<Vec<u8>> {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures").join(path);
-    let found = std::fs::read(&file).ok();
-    if found.is_none() {
-        println!("skipped: the fixtures are not beside the project ({})", file.display());
-    }
-    found
-}
 
 pub(crate) fn stub(name: &str) -> Option<Vec<u8>> {
     fixture(&format!("ignition/stubs/{name}"))

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "JSON has many cases")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod definition;
 
@@ -28,14 +27,11 @@ const OBJECTS: [&str; 4] = [
 ];
 
 fn files(path: &str) -> Option<Vec<PathBuf>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures").join(path);
+    let path = firesteel_fixtures::path(path)?;
     if path.is_file() {
         return Some(vec![path]);
     }
-    let Ok(folder) = std::fs::read_dir(&path) else {
-        println!("skipped: the fixtures are not beside the project ({})", path.display());
-        return None;
-    };
+    let folder = std::fs::read_dir(&path).unwrap();
     let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     Some(files)

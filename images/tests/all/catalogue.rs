@@ -1,6 +1,6 @@
 //! Stream metadata: real files, hostile ones, and which artifact a host gets (S1.5, S1.6).
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use firesteel_images::catalogue::{
     Architecture, Artifact, BootImages, Document, FaultCause, Kind, NoChoice, Part, STAMP_KEY, STREAM_KEY, STREAMS_KEY,
@@ -10,12 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn fixture(path: &str) -> Option<Vec<u8>> {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/stream").join(path);
-    let bytes = std::fs::read(&file).ok();
-    if bytes.is_none() {
-        println!("skipped: the fixtures are not beside the project ({})", file.display());
-    }
-    bytes
+    firesteel_fixtures::bytes(&format!("stream/{path}"))
 }
 
 const DIGEST: &str = "6393ddcc0cd405d6a102e64d0dfeb1019854b4f4476de10d1f20cfc573f910a8";

@@ -364,12 +364,7 @@ async fn paths_methods_and_unknown_pools_are_answered_as_upstream_does() {
 /// S1.20: upstream's vectors, over TLS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upstreams_vectors_of_the_header_accept_hold_over_the_wire() {
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/vectors/mcs-accept-header.json");
-    let Ok(vectors) = std::fs::read(&path) else {
-        println!("skipped: the fixtures are not beside the project ({})", path.display());
-        return;
-    };
+    let Some(vectors) = firesteel_fixtures::bytes("vectors/mcs-accept-header.json") else { return };
     let site = Site::start(|settings| settings.without_token = true).await;
     site.worker().await;
     let vectors: Value = serde_json::from_slice(&vectors).unwrap();

@@ -1,7 +1,7 @@
 //! What agents say that hosts are made of, at the appliance's door: records of real machines as they are shown,
 //! records that nobody could believe, a second inspection, and switches that speak late.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use firesteel_agent::inspect::{self, Probe, Roots};
@@ -211,12 +211,7 @@ impl Probe for NoSystemCalls {
 
 /// What the agent would say on a machine whose `/sys` and `/proc` were recorded.
 fn recorded(snapshot: &str) -> Option<Inventory> {
-    let snapshots = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/ghw/snapshots");
-    let archive = snapshots.join(format!("linux-amd64-{snapshot}.tar.gz"));
-    if !archive.exists() {
-        println!("skipped: {} is not here", archive.display());
-        return None;
-    }
+    let archive = firesteel_fixtures::path(&format!("ghw/snapshots/linux-amd64-{snapshot}.tar.gz"))?;
     let folder = tempfile::tempdir().unwrap();
     let mut tar = Command::new("tar");
     tar.args(["--no-same-owner", "-xzf"]).arg(&archive).arg("-C").arg(folder.path());

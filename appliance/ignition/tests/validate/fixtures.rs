@@ -12,12 +12,8 @@ use super::Sample;
 
 /// Nothing, with a message, where there are no fixtures.
 pub(crate) fn configs() -> Vec<Sample> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let folders = ["ignition/stubs", "mco", "mco/server-testdata"].map(|folder| root.join(folder));
-    if !folders[0].is_dir() {
-        println!("skipped: the fixtures are not beside the project ({})", root.display());
-        return Vec::new();
-    }
+    let folders = ["ignition/stubs", "mco", "mco/server-testdata"].map(firesteel_fixtures::path);
+    let Some(folders) = folders.into_iter().collect::<Option<Vec<PathBuf>>>() else { return Vec::new() };
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
     files.sort();

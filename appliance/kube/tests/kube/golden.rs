@@ -1,13 +1,10 @@
 //! Replays what a real Kubernetes answered. The recording is not part of this repository.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 
 use crate::toy::{Server, run};
 
-const VECTORS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/vectors/kube-api-golden-1.36.json");
+const VECTORS: &str = "vectors/kube-api-golden-1.36.json";
 
 /// Answers of the same code that say it in other words, with the reason. All others are the same but
 /// for times, identities and revisions.
@@ -26,10 +23,7 @@ const TICKS: [usize; 1] = [65];
 
 #[test]
 fn answers_are_those_of_kubernetes() {
-    let Ok(text) = std::fs::read_to_string(Path::new(VECTORS)) else {
-        println!("skipped: no recorded answers at ../shared/fixtures/vectors");
-        return;
-    };
+    let Some(text) = firesteel_fixtures::text(VECTORS) else { return };
     let vectors: Vec<Value> = serde_json::from_str(&text).unwrap();
     run(async move {
         let server = Server::new().await;

@@ -1,6 +1,6 @@
 //! The graph of states against upstream's.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
 use firesteel_plan::host::graph::{EDGES, Whose, is_legal};
 use firesteel_resources::bare_metal_host::ProvisioningState as S;
@@ -16,12 +16,7 @@ const STORIES_MAX: usize = 20_000;
 
 #[test]
 fn upstreams_changes_are_all_here_and_ours_are_marked() {
-    let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/vectors/baremetalhost-transitions.json");
-    let Ok(text) = std::fs::read_to_string(&file) else {
-        println!("skipped: the fixtures are not beside the project ({})", file.display());
-        return;
-    };
+    let Some(text) = firesteel_fixtures::text("vectors/baremetalhost-transitions.json") else { return };
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
     let theirs: BTreeSet<(String, String)> = rows
         .iter()

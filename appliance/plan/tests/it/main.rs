@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one case among many")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod access;
 mod claimants;
