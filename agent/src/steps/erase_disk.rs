@@ -26,15 +26,17 @@ use super::{
     CONSOLE_INTERVAL, Failure, Finished, Job,
     guard::{Guarded, Opened, Pinned},
     pace::Pace,
+    show_pause,
 };
 use crate::{
+    board::Board,
     clean::{
         attach::{self, Attached, CommandSet, kernel_name},
         drive::Drive,
         perform::{self, NotCleaned, Watch, clean},
         port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
     },
-    gate::Pause,
+    gate::{Gate, Pause},
     host::Held,
 };
 
@@ -243,8 +245,11 @@ fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&M
     }
     let indexes = passed.iter().map(|(member, _)| member.index).collect();
     let device = first.disk.device.clone();
+    let uptime = || job.host.uptime();
     let watch = EraseWatch {
-        job,
+        board: job.board,
+        gate: job.gate,
+        uptime: &uptime,
         indexes,
         device,
         passed: Cell::new(false),
@@ -289,7 +294,9 @@ impl Port for NoPort {
 
 /// Shows how far the erasure is, holds it while replies are stale, stops it when the appliance says so.
 struct EraseWatch<'a> {
-    job: &'a Job<'a>,
+    board: &'a Board,
+    gate: &'a Gate,
+    uptime: &'a dyn Fn() -> Duration,
     /// The steps that this drive's disks are.
     indexes: Vec<u32>,
     device: String,
@@ -301,10 +308,10 @@ struct EraseWatch<'a> {
 
 impl EraseWatch<'_> {
     fn progress(&self, activity: &str, done: u64, total: u64) {
-        let now = self.job.host.uptime();
+        let now = (self.uptime)();
         let rate = self.pace.borrow_mut().take(activity, done, now);
         for index in &self.indexes {
-            self.job.board.progress(*index, activity, done, total, rate);
+            self.board.progress(*index, activity, done, total, rate);
         }
         self.show(activity, done, total, now);
     }
@@ -327,10 +334,10 @@ impl Watch for EraseWatch<'_> {
     fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
         self.progress(activity, done, total);
         let mut show =
-            |pause: Option<Pause<'_>>| self.indexes.iter().for_each(|index| self.job.show_pause(*index, pause));
-        self.job.gate.pass(&mut show).map_err(|stop| Aborted { reason: stop.to_string() })?;
+            |pause: Option<Pause<'_>>| self.indexes.iter().for_each(|index| show_pause(self.board, *index, pause));
+        self.gate.pass(&mut show).map_err(|stop| Aborted { reason: stop.to_string() })?;
         if !self.passed.replace(true) {
-            self.indexes.iter().for_each(|index| self.job.board.disk_changes(*index));
+            self.indexes.iter().for_each(|index| self.board.disk_changes(*index));
         }
         Ok(())
     }
@@ -341,6 +348,55 @@ impl Watch for EraseWatch<'_> {
 
     fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String> {
         self.progress(activity, done, total);
-        self.job.gate.look()
+        self.gate.look()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_wire::Plan;
+
+    use super::*;
+
+    /// Activity, bytes that are done and bytes in all, of each step.
+    fn shown(board: &Board) -> Vec<(String, u64, u64)> {
+        let steps = board.read().steps.into_iter();
+        steps.map(|step| (step.activity, step.done_bytes, step.total_bytes)).collect()
+    }
+
+    /// What reports say of a step is what the board shows of it.
+    #[test]
+    fn how_far_a_wipe_is_stands_on_the_board_for_each_disk_of_the_drive() {
+        let board = Board::new(None);
+        board.plan_started(&Plan { number: 1, attempt: 1, steps: vec![Step::Inspect, Step::Inspect, Step::PowerOff] });
+        let gate = Gate::new(|| Duration::ZERO);
+        let seconds = Cell::new(0);
+        let uptime = || Duration::from_secs(seconds.get());
+        let watch = EraseWatch {
+            board: &board,
+            gate: &gate,
+            uptime: &uptime,
+            indexes: vec![0, 1],
+            device: "/dev/sda".into(),
+            passed: Cell::new(false),
+            shown: RefCell::default(),
+            pace: RefCell::default(),
+        };
+        let none = (String::new(), 0, 0);
+        for done in [0, 1 << 20, 3 << 20] {
+            watch.checkpoint("overwrite", done, 4 << 20).unwrap();
+            let of_drive = ("overwrite".to_owned(), done, 4 << 20);
+            assert_eq!(shown(&board), [of_drive.clone(), of_drive, none.clone()]);
+            seconds.set(seconds.get() + 10);
+        }
+        assert!(board.read().steps[0].bytes_per_second > 0, "the pace is known after 20 s");
+        // A command of the drive that nothing interrupts.
+        assert_eq!(watch.tell("sanitizing", 2 << 20, 4 << 20), None);
+        let of_drive = ("sanitizing".to_owned(), 2 << 20, 4 << 20);
+        assert_eq!(shown(&board), [of_drive.clone(), of_drive, none]);
+        gate.stop("released".into());
+        assert!(watch.checkpoint("overwrite", 3 << 20, 4 << 20).is_err());
+        assert!(board.read().steps[1].disk_changed && !board.read().steps[2].disk_changed);
     }
 }

@@ -141,14 +141,7 @@ impl Job<'_> {
     }
 
     fn wait_until_fresh(&self) -> Result<(), crate::gate::Stop> {
-        self.gate.pass(&mut |pause| self.show_pause(self.index, pause))
-    }
-
-    fn show_pause(&self, index: u32, pause: Option<Pause<'_>>) {
-        match pause {
-            Some(pause) => self.board.activity(index, &format!("paused: {pause}")),
-            None => self.board.activity(index, ""),
-        }
+        self.gate.pass(&mut |pause| show_pause(self.board, self.index, pause))
     }
 
     /// Compares the disks with the plan as they are this moment, and opens the one that it names.
@@ -176,6 +169,13 @@ impl Job<'_> {
         seen.ok_or_else(|| {
             Failure::untouched(anyhow::anyhow!("{device} went away or became another disk while it was opened"))
         })
+    }
+}
+
+fn show_pause(board: &Board, index: u32, pause: Option<Pause<'_>>) {
+    match pause {
+        Some(pause) => board.activity(index, &format!("paused: {pause}")),
+        None => board.activity(index, ""),
     }
 }
 

@@ -1091,20 +1091,24 @@ mod tests {
     fn what_comes_on_is_told_at_least_each_ten_seconds() {
         const { assert!(limits::REPORT_INTERVAL.as_secs() * 2 <= 10) };
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
-        let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), &facts(Timestamp::UNIX_EPOCH));
-        let mut last: Option<Report> = None;
-        for second in (2..=180).step_by(2) {
-            let now = Timestamp::from_second(second).unwrap();
-            let sequence = second.cast_unsigned();
-            let report = Report { sequence, ..report(2, StepState::Running, sequence, false) };
-            let changes = Changes::between(last.as_ref(), &report, 1, now);
-            assert!(changes.are_news_to(&status), "{second}");
-            changes.apply(&mut status, &key);
-            let told = status.progress.as_ref().unwrap();
-            assert_eq!((told.at, told.activity.as_str(), told.done_bytes), (now, "writing", sequence));
-            assert_eq!(u64::from(told.percent), sequence * 100 / 200);
-            last = Some(report);
+        for (step, activity) in [("erase-disk", "overwrite"), ("write-image", "writing")] {
+            let mut status = journal(1);
+            bind(&mut status, 1, &hello(1), &facts(Timestamp::UNIX_EPOCH));
+            let mut last: Option<Report> = None;
+            for second in (2..=180).step_by(2) {
+                let now = Timestamp::from_second(second).unwrap();
+                let sequence = second.cast_unsigned();
+                let mut report = Report { sequence, ..report(2, StepState::Running, sequence, false) };
+                (report.steps[0].step, report.steps[0].activity) = (step.into(), activity.into());
+                let changes = Changes::between(last.as_ref(), &report, 1, now);
+                assert!(changes.are_news_to(&status), "{step} {second}");
+                changes.apply(&mut status, &key);
+                let told = status.progress.as_ref().unwrap();
+                assert_eq!((told.step.as_str(), told.activity.as_str()), (step, activity));
+                assert_eq!((told.at, told.done_bytes), (now, sequence));
+                assert_eq!(u64::from(told.percent), sequence * 100 / 200);
+                last = Some(report);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
     io,
     sync::{Arc, Mutex},
@@ -34,9 +35,16 @@ fn mebibytes(offset: u64, bytes: u64) -> impl Iterator<Item = u64> {
     (offset >> 20)..((offset + bytes) >> 20)
 }
 
+impl Large {
+    fn of(bytes: u64) -> Self {
+        let medium = vec![0x5a; usize::try_from(bytes).unwrap()];
+        Self(Arc::new(Mutex::new(Inner { medium, commanded: BTreeSet::new(), written: BTreeSet::new() })))
+    }
+}
+
 impl Disk for Large {
     fn size_bytes(&self) -> u64 {
-        BYTES
+        self.0.lock().unwrap().medium.len() as u64
     }
 
     fn block_bytes(&self) -> u32 {
@@ -93,12 +101,7 @@ impl Watch for Quiet {
 
 #[test]
 fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
-    let inner = Inner {
-        medium: vec![0x5a; usize::try_from(BYTES).unwrap()],
-        commanded: BTreeSet::new(),
-        written: BTreeSet::new(),
-    };
-    let disk = Large(Arc::new(Mutex::new(inner)));
+    let disk = Large::of(BYTES);
     let drive = Commandless { queue: Queue { writes_zeroes: true, ..Queue::default() } };
     let namespaces = BTreeSet::new();
     let job = Job { drive: &drive, disks: &[&disk], namespaces: &namespaces, policy: Policy::Full, seed: [7; 32] };
@@ -114,4 +117,43 @@ fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
     );
     let winner = if cleaned.drive_log.is_empty() { &inner.commanded } else { &inner.written };
     assert!(winner.is_superset(&all), "{}: the winner did not do all", cleaned.drive_log);
+}
+
+/// Notes what is told of zeroing.
+#[derive(Default)]
+struct Overheard(RefCell<Vec<(u64, u64)>>);
+
+impl Watch for Overheard {
+    fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
+        if activity == "overwrite" {
+            self.0.borrow_mut().push((done, total));
+        }
+        Ok(())
+    }
+
+    fn pause(&self, _time: Duration) {}
+
+    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+        None
+    }
+}
+
+/// S3.30: over all disks of the drive.
+#[test]
+fn an_overwrite_tells_how_far_it_is_before_each_piece() {
+    const PIECE: u64 = 4 << 20;
+    let disks = [Large::of(3 * PIECE), Large::of(2 * PIECE)];
+    let namespaces = BTreeSet::new();
+    let drive = Commandless { queue: Queue::default() };
+    let told = Overheard::default();
+    let job = Job {
+        drive: &drive,
+        disks: &[&disks[0], &disks[1]],
+        namespaces: &namespaces,
+        policy: Policy::Full,
+        seed: [7; 32],
+    };
+    assert_eq!(clean(&job, &told).unwrap().method, "overwrite");
+    let all: Vec<(u64, u64)> = (0..5).map(|piece| (piece * PIECE, 5 * PIECE)).collect();
+    assert_eq!(told.0.into_inner(), all);
 }
