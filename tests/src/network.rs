@@ -26,6 +26,8 @@ pub enum Dhcp {
     Managed,
     /// Another server, which tells machines where the appliance is.
     Unmanaged,
+    /// Others lease addresses and serve loaders: the appliance answers by HTTP only.
+    Disabled,
 }
 
 /// Runs a test with an appliance that serves machines on `s0`, in a network namespace that ends with it. `program` is

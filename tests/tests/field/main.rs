@@ -9,6 +9,7 @@
 //! | `packets` | clients and relays of DHCP, and of the boot script | odd-client-architectures, ipxe-without-http, relay-server-id-override, ipoib-client, smbios-odd-serial |
 //! | `unknown_hosts` | machines that have no host | S0.26 |
 //! | `warnings` | an owner with an odd config, and a restart | what is told once |
+//! | `modes` | a machine on a network of each mode | S0.5 |
 //!
 //! `network` is an appliance with a client on its wire; `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs its plan.
 
@@ -21,6 +22,7 @@ mod bench;
 mod bmcs;
 mod certificates;
 mod disks;
+mod modes;
 mod network;
 mod packets;
 mod unknown_hosts;
