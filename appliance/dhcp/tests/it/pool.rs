@@ -1,9 +1,9 @@
 //! The pool at its end: reservations, exhaustion, floods of made-up clients.
 
 use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{Mac, OFFER_HOLD, OFFERS_MAX, Refusal, Reservation, What};
+use firesteel_dhcp::{Mac, OFFER_HOLD, OFFERS_MAX, Pool, Refusal, Reservation, What};
 
-use crate::lab::{Lab, config, config_with_hosts, discover, ip, mac, rebooting, renewing, selecting};
+use crate::lab::{Lab, SERVER, config, config_with_hosts, discover, ip, mac, rebooting, renewing, selecting};
 
 fn reserved(number: u8, last: u8) -> (Mac, Reservation) {
     (mac(number), Reservation { address: ip(last), hostname: Some(format!("host-{number}")) })
@@ -21,6 +21,21 @@ fn a_reservation_is_kept_for_its_owner() {
     assert_eq!(offer.packet.options.text(code::HOST_NAME).as_deref(), Some("host-2"));
     assert_eq!(lab.ask(&rebooting(3, ip(10))).kind(), MessageType::Nak);
     assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(10), reason: Refusal::ReservedForAnother }));
+}
+
+/// S0.7
+#[test]
+fn neither_the_appliances_address_nor_the_routers_is_leased() {
+    let mut with = config();
+    with.local.pool = Some(Pool { first: SERVER, last: ip(4) });
+    with.local.router = Some(ip(3));
+    let mut lab = Lab::new(with);
+    assert_eq!([lab.obtain(1), lab.obtain(2)], [ip(2), ip(4)]);
+    lab.ignored(&discover(3));
+    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    for taken in [SERVER, ip(3)] {
+        assert_eq!(lab.ask(&rebooting(4, taken)).kind(), MessageType::Nak, "{taken}");
+    }
 }
 
 #[test]
