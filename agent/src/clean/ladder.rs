@@ -67,12 +67,6 @@ impl Method {
         }
     }
 
-    /// Needs no command of the drive beyond reading and writing.
-    #[must_use]
-    pub fn is_kernels(self) -> bool {
-        matches!(self, Self::WriteZeroes | Self::Overwrite | Self::Metadata)
-    }
-
     #[must_use]
     pub fn is_sanitize(self) -> bool {
         matches!(self, Self::SanitizeCrypto | Self::SanitizeBlock | Self::SanitizeOverwrite)

@@ -201,12 +201,6 @@ impl Address {
     pub fn system(&self) -> Option<&str> {
         self.system.as_deref()
     }
-
-    /// Plain HTTP carries the password readably: worth a warning.
-    #[must_use]
-    pub fn is_encrypted(&self) -> bool {
-        self.origin.scheme() == "https"
-    }
 }
 
 impl fmt::Display for Address {

@@ -153,13 +153,6 @@ impl Sealer {
         Self { key: LessSafeKey::new(unbound), random: SystemRandom::new() }
     }
 
-    /// A key for [`Sealer::new`], to be kept with the appliance's other secrets.
-    pub fn new_key() -> Result<[u8; KEY_BYTES], SealError> {
-        let mut key = [0; KEY_BYTES];
-        SystemRandom::new().fill(&mut key).map_err(|_| SealError::Random)?;
-        Ok(key)
-    }
-
     pub fn seal(&self, claims: &Claims) -> Result<SealedToken, SealError> {
         if claims.subject.is_empty() || claims.subject.len() > SUBJECT_BYTES_MAX {
             return Err(SealError::Subject);
