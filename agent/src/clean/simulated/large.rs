@@ -125,7 +125,8 @@ struct Overheard(RefCell<Vec<(u64, u64)>>);
 
 impl Watch for Overheard {
     fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
-        if activity == "overwrite" {
+        // That it begins is told without an amount.
+        if activity == "overwrite" && total > 0 {
             self.0.borrow_mut().push((done, total));
         }
         Ok(())
