@@ -6,18 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+pub use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX};
+
 use crate::Mac;
 
-/// A /16 full of hosts: more do not share one provisioning network, and each costs memory.
-pub const POOL_ADDRESSES_MAX: u32 = 65_536;
 /// Reservations are written by people or made from hosts; the store holds no more hosts than this.
 pub const RESERVATIONS_MAX: usize = 65_536;
 /// Shorter leases mean that hosts renew while they write their disks.
 pub const LEASE_TIME_MIN: Duration = Duration::from_secs(120);
 /// Longer ones keep addresses of hosts that left.
 pub const LEASE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Options of addresses fit one option and leave room in a reply of 548 bytes.
-pub const SERVERS_MAX: usize = 8;
 /// The longest host name that a DNS label allows, and the longest domain name.
 const HOSTNAME_BYTES_MAX: usize = 63;
 const DOMAIN_BYTES_MAX: usize = 253;

@@ -4,8 +4,10 @@
 
 mod address_block;
 pub mod arch;
+mod dhcp_bounds;
 mod shown_url;
 
 pub use address_block::{AddressBlock, AddressBlockError};
 pub use arch::{Arch, Firmware};
+pub use dhcp_bounds::{POOL_ADDRESSES_MAX, SERVERS_MAX};
 pub use shown_url::{has_user_information, shown_url};

@@ -26,13 +26,18 @@ pub fn condition(reason: &str, lines: &[String]) -> Condition {
 /// Says whether that changed the object; the same thing again changes nothing.
 pub fn tell(kind: &Kind, object: &mut Value, now: Timestamp) -> bool {
     let lines = kind.unacted(object);
+    let reason = if kind.without_controller.is_some() { OF_THE_KIND } else { OF_FIELDS };
+    let wanted = (!lines.is_empty()).then(|| condition(reason, &lines));
+    put(kind, object, (TYPE, wanted), now)
+}
+
+/// Puts a condition of this type into an object's status, or takes it away where none is wanted. Says whether that
+/// changed the object; the same thing again changes nothing, and an object whose kind has no conditions stays as it is.
+pub fn put(kind: &Kind, object: &mut Value, (type_, wanted): (&str, Option<Condition>), now: Timestamp) -> bool {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
     let Some(status) = status(kind) else { return false };
-    if lines.is_empty() {
-        return take_away(object);
-    }
-    let reason = if kind.without_controller.is_some() { OF_THE_KIND } else { OF_FIELDS };
-    let mut wanted = condition(reason, &lines).observed(generation);
+    let Some(wanted) = wanted else { return take_away(object, type_) };
+    let mut wanted = wanted.observed(generation);
     wanted.last_transition_time = now;
     let mut wanted = json!(wanted);
     let before = object.get("status").cloned();
@@ -43,7 +48,7 @@ pub fn tell(kind: &Kind, object: &mut Value, now: Timestamp) -> bool {
         object["status"]["conditions"] = json!([]);
     }
     let Some(conditions) = object["status"]["conditions"].as_array_mut() else { return false };
-    if let Some(old) = conditions.iter_mut().find(|condition| condition["type"] == TYPE) {
+    if let Some(old) = conditions.iter_mut().find(|condition| condition["type"] == type_) {
         if old["status"] == wanted["status"] {
             wanted["lastTransitionTime"] = old["lastTransitionTime"].take();
         }
@@ -63,10 +68,10 @@ pub fn has_place(kind: &Kind) -> bool {
     status(kind).is_some()
 }
 
-fn take_away(object: &mut Value) -> bool {
+fn take_away(object: &mut Value, type_: &str) -> bool {
     let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return false };
     let before = conditions.len();
-    conditions.retain(|condition| condition["type"] != TYPE);
+    conditions.retain(|condition| condition["type"] != type_);
     conditions.len() != before
 }
 
@@ -143,7 +148,7 @@ mod tests {
         let kind = &crate::kinds::PROVISIONING;
         let mut object = json!({
             "metadata": {"name": "provisioning-configuration", "generation": 1},
-            "spec": {"provisioningNetwork": "Disabled", "bootIsoSource": "http"},
+            "spec": {"provisioningNetwork": "Disabled", "provisioningIP": "192.0.2.1", "bootIsoSource": "http"},
             "status": {"conditions": [{"type": "Other", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
         });
         let other = object["status"]["conditions"][0].clone();

@@ -1,10 +1,13 @@
 //! `Provisioning` (metal3.io/v1alpha1): everything about the provisioning network, as upstream
 //! has it. [`Provisioning::causes`] runs upstream's checks in upstream's order, because some
-//! failures stop the later ones; [`Provisioning::network`] gives the checked values.
+//! failures stop the later ones; [`Provisioning::network`] gives the checked values. Its bounds are ours
+//! ([`POOL_ADDRESSES_MAX`], [`SERVERS_MAX`]), and [`unacted`] says what is accepted without effect.
 
-use std::net::IpAddr;
+mod unacted;
 
-use firesteel_facts::shown_url;
+use std::net::{IpAddr, Ipv4Addr};
+
+use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX, shown_url};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,6 +18,8 @@ use crate::{
     meta::{ObjectMeta, is_zero},
     shape::{Field, Literal, Rule, Shape},
 };
+
+pub use unacted::{PAUSED, unacted, unserved};
 
 /// The only legal name.
 pub const SINGLETON: &str = "provisioning-configuration";
@@ -30,10 +35,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "The network on which hosts are installed.",
     rules: |new, old| {
-        kinds::typed(new, old, |new: &Provisioning, old| Verdict {
-            causes: new.causes(old.is_none()),
-            unacted: unacted_fields(&new.spec),
-        })
+        kinds::typed(new, old, |new: &Provisioning, old| Verdict { causes: new.causes(old), unacted: unacted(new) })
     },
     ..Kind::new(METAL3, V1ALPHA1, "Provisioning", "provisionings", "provisioning", &SHAPE)
 };
@@ -134,7 +136,8 @@ pub struct Network {
     pub gateway: Option<IpAddr>,
     /// Hand out our own address as DNS server.
     pub dns: bool,
-    pub ntp_servers: Vec<String>,
+    /// IPv4 addresses; DHCP has no option for names.
+    pub ntp_servers: Vec<Ipv4Addr>,
 }
 
 /// An address block. The base keeps the bits below the prefix that the user wrote.
@@ -157,6 +160,13 @@ impl Cidr {
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.base.is_ipv4() == address.is_ipv4() && self.network(address) == self.network(self.base)
+    }
+
+    /// Whether this is the address of the network itself, or its broadcast address: no host can have it.
+    #[must_use]
+    pub fn is_end(&self, address: IpAddr) -> bool {
+        let has_ends = self.base.is_ipv4() && self.prefix < 31;
+        has_ends && (address == self.first() || address == self.last())
     }
 
     /// First address of the block.
@@ -196,13 +206,16 @@ impl Cidr {
 impl Provisioning {
     /// What is wrong with a new object, or with a change where `old` is given.
     #[must_use]
-    pub fn causes(&self, is_new: bool) -> Vec<Cause> {
+    pub fn causes(&self, old: Option<&Self>) -> Vec<Cause> {
         let mut causes = Vec::new();
-        if is_new && self.metadata.name != SINGLETON {
+        if old.is_none() && self.metadata.name != SINGLETON {
             let why = format!("there is one object of this kind and its name is {SINGLETON:?}");
             causes.push(Cause::invalid("metadata.name", &self.metadata.name, &why));
         }
-        if let Err(more) = self.spec.network() {
+        // What an earlier program took can be labelled, and its status can say what is wrong with it.
+        if old.is_none_or(|old| old.spec != self.spec)
+            && let Err(more) = self.spec.network()
+        {
             causes.extend(more);
         }
         causes
@@ -243,10 +256,11 @@ impl ProvisioningSpec {
             range: None,
             gateway: None,
             dns: self.provisioning_dns,
-            ntp_servers: self.additional_ntp_servers.clone(),
+            ntp_servers: self.ntp_addresses().collect(),
         };
         self.download_url(&mut causes);
         self.addresses(&mut network, &mut causes);
+        self.time_servers(mode, &mut causes);
         if causes.is_empty() { Ok(network) } else { Err(causes) }
     }
 
@@ -338,7 +352,22 @@ impl ProvisioningSpec {
         if (start..=end).contains(&address) {
             causes.push(Cause::invalid(path, text, "must not hold spec.provisioningIP"));
         }
+        if let Some(why) = pool_fault(block, start, end) {
+            causes.push(Cause::invalid(path, text, &why));
+        }
         Some((start, end))
+    }
+
+    /// What DHCP can hand out as time servers: the IPv4 addresses among what the object names.
+    pub fn ntp_addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.additional_ntp_servers.iter().filter_map(|server| server.parse().ok())
+    }
+
+    fn time_servers(&self, mode: NetworkMode, causes: &mut Vec<Cause>) {
+        let count = self.ntp_addresses().count();
+        if mode == NetworkMode::Managed && count > SERVERS_MAX {
+            causes.push(Cause::too_many("spec.additionalNTPServers", count, SERVERS_MAX));
+        }
     }
 
     fn gateway(
@@ -370,36 +399,20 @@ impl ProvisioningSpec {
     }
 }
 
-/// Fields that are accepted but not acted on, with the field's path first.
-#[must_use]
-pub fn unacted_fields(spec: &ProvisioningSpec) -> Vec<String> {
-    let rows: [(&str, bool, &str); 9] = [
-        (
-            "spec.provisioningOSDownloadURL",
-            !spec.provisioning_os_download_url.is_empty(),
-            "name the image in each host's spec.image",
-        ),
-        (
-            "spec.preProvisioningOSDownloadURLs",
-            spec.pre_provisioning_os_download_urls.is_some(),
-            "the appliance brings its own ramdisk",
-        ),
-        ("spec.bootIsoSource", !spec.boot_iso_source.is_empty(), "hosts boot by the network"),
-        ("spec.watchAllNamespaces", spec.watch_all_namespaces, "hosts of all namespaces are always watched"),
-        ("spec.virtualMediaViaExternalNetwork", spec.virtual_media_via_external_network, "no virtual media is served"),
-        ("spec.disableVirtualMediaTLS", spec.disable_virtual_media_tls, "no virtual media is served"),
-        ("spec.prometheusExporter", spec.prometheus_exporter.is_some(), "no sensors are exported"),
-        ("spec.externalIPs", !spec.external_ips.is_empty(), "there is no proxy on external networks"),
-        (
-            "spec.unsupportedConfigOverrides",
-            spec.unsupported_config_overrides.is_some(),
-            "there is no agent image to override",
-        ),
-    ];
-    rows.iter()
-        .filter(|(_, set, _)| *set)
-        .map(|(field, _, why)| format!("{field} is accepted but not acted on: {why}"))
-        .collect()
+/// Why a pool of IPv4 cannot be leased from. Upstream takes such ranges; its DHCP server takes them otherwise.
+fn pool_fault(block: Cidr, start: IpAddr, end: IpAddr) -> Option<String> {
+    let (IpAddr::V4(first), IpAddr::V4(last)) = (start, end) else { return None };
+    let (first, last) = (u32::from(first), u32::from(last));
+    let count = u64::from(last.saturating_sub(first)) + 1;
+    if count > u64::from(POOL_ADDRESSES_MAX) {
+        return Some(format!(
+            "holds {count} addresses, and at most {POOL_ADDRESSES_MAX} are leased: give a smaller range"
+        ));
+    }
+    // Both ends at once are no pool of one or two addresses, unless the block is as small as that.
+    let hosts = (first..=last).take(3).filter(|address| !block.is_end(IpAddr::V4((*address).into()))).count();
+    (hosts == 0)
+        .then(|| "holds no address that a host can have: only the network's own or its broadcast address".to_owned())
 }
 
 const GROWS: Rule = Rule {

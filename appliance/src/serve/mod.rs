@@ -13,13 +13,15 @@
 //! All tasks live in one set: the first that fails, or panics, ends the process, and whoever
 //! supervises it starts it again; every part goes on from what is on disk.
 //!
-//! Damage does not end the process, and starting it again would not help: a database that cannot be opened leaves
+//! What is stored keeps no process from starting: a network that cannot be served ([`servable`]) leaves the API, until it
+//! can be, and the process begins again with machines ([`begin_again`]). Damage does not end the process either, and starting it again would not help: a database that cannot be opened leaves
 //! an API that says so ([`unopened`]), and what machines are served by and cannot be read leaves the API alone
 //! ([`withheld`]).
 
 mod alone;
 pub mod api;
 pub mod at_rest;
+mod begin_again;
 pub mod built;
 pub mod data_dir;
 pub mod dhcp_clients;
@@ -28,11 +30,13 @@ mod log;
 pub mod machines;
 pub mod memory;
 pub mod network;
+mod network_status;
 mod no_controller;
 pub mod pki;
 mod pods;
 pub mod renewal;
 mod room;
+mod servable;
 pub mod settings;
 mod store_check;
 pub mod streams;
@@ -61,11 +65,13 @@ use crate::{
 };
 use api::ApiListener;
 use at_rest::KeyFile;
+use begin_again::BeginAgain;
 use data_dir::DataDir;
 use machines::Machines;
 use pki::Names;
 use settings::Settings;
 use streams::FollowedStreams;
+use withheld::Withheld;
 
 /// How long we listen for another DHCP server before we become one.
 const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
@@ -77,7 +83,7 @@ const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     privacy::keep_memory()?;
     privacy::keep_files();
-    let _log = log::start(&settings)?;
+    let log = log::start(&settings)?;
     // Libraries that make their own TLS clients ask for the process's provider.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed already");
@@ -93,7 +99,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             None => return Err(error),
         },
     };
-    serve(&settings, &data, room, (key_file, store)).await
+    match serve(&settings, &data, room, (key_file, store)).await {
+        Err(error) if error.is::<BeginAgain>() => {
+            // With its last lines.
+            drop(log);
+            Err(begin_again::in_its_place())
+        }
+        ended => ended,
+    }
 }
 
 /// What a database that was opened can serve.
@@ -124,9 +137,14 @@ async fn serve(
         match serve_machines(&mut tasks, settings, data, (&core, &clock), parts).await {
             Ok(way_out) => way_out,
             Err(error) => {
-                let Some(why) = withheld::why(&error) else { return Err(error) };
-                tracing::error!("no machine is served: {why}");
-                serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), Some(why)).await?
+                let Some(withheld) = withheld::why(&error) else { return Err(error) };
+                tracing::error!("no machine is served: {withheld}");
+                if matches!(withheld, Withheld::Unservable(_)) {
+                    tasks.spawn(servable::wait(core.clone(), settings.clone()));
+                    tasks.spawn(network_status::tell(core.clone(), settings.clone(), None));
+                }
+                let why = Some(withheld.to_string());
+                serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), why).await?
             }
         }
     };
@@ -183,6 +201,7 @@ async fn serve_machines(
     api.with_logs(machines.logs()).spawn(tasks, core, own, operators, &metrics)?;
     streams.tells(machines.control()).spawn(tasks);
     machines.spawn(tasks, core, &metrics);
+    tasks.spawn(network_status::tell(core.clone(), settings.clone(), Some(network.clone())));
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
     }

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -17,13 +16,14 @@ use firesteel_kube::{Change, Core, Objects};
 use firesteel_resources::{
     BareMetalHost, Provisioning,
     bare_metal_host::annotations::RESERVED_ADDRESS,
-    provisioning::{Network, NetworkMode, SINGLETON},
+    provisioning::{Network, NetworkMode},
 };
 use tokio::task::JoinSet;
 
 use super::{
     data_dir::DataDir,
     dhcp_clients::{boot_answers, dhcp_events},
+    servable,
     settings::Settings,
     withheld::Withheld,
 };
@@ -34,7 +34,6 @@ use crate::{
         rogue,
         tftp::{HostsAt, TftpServer},
     },
-    text_file::{self, TEXT_FILE_BYTES_MAX},
 };
 
 /// Long enough that a renewal survives a restart of the appliance, short enough that a pool of a
@@ -54,65 +53,39 @@ pub struct Served {
 /// Reads the Provisioning object, making it from the file at the first start.
 ///
 /// # Errors
-/// When there is none, or it does not describe a network that can be served.
-pub async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
-    let objects: Objects<Provisioning> =
-        Objects::new(core, "metal3.io", "Provisioning").map_err(|status| anyhow::anyhow!(status.message))?;
-    let stored = objects.get("", SINGLETON).await.map_err(|status| {
-        // What it says now is not known, whatever a file says of the first start.
-        if status.is_unreadable() {
-            return anyhow::Error::new(Withheld(status.message));
+/// When a file or a flag is wrong. What is stored and cannot be served is [`Withheld`]: the API goes on without it.
+pub(super) async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
+    let provisioning = match (servable::stored(core).await?, &settings.provisioning) {
+        (Some(stored), Some(path)) => {
+            servable::warn_of_another(path, &stored);
+            stored
         }
-        anyhow::anyhow!(status.message)
-    })?;
-    let provisioning = match (stored, &settings.provisioning) {
-        (Some(stored), _) => stored,
+        (Some(stored), None) => stored,
         (None, Some(path)) => {
-            let object = read(path)?;
+            let object: Provisioning = servable::read(path)?;
+            let objects = servable::objects(core)?;
             objects.create(&object).await.map_err(|status| anyhow::anyhow!("{}: {}", path.display(), status.message))?
         }
-        (None, None) => anyhow::bail!(
-            "there is no Provisioning object yet: give one with --provisioning FILE at the first start (README, \"On a real network\")"
-        ),
+        (None, None) => return Err(Withheld::Unservable(servable::NONE_STORED.to_owned()).into()),
     };
-    let network = provisioning.network().map_err(|causes| {
-        anyhow::anyhow!("the Provisioning object: {}", firesteel_resources::cause::summary(&causes))
-    })?;
-    let interface = match &settings.interface {
-        Some(name) => name.clone(),
-        None if !network.interface.is_empty() => network.interface.clone(),
-        None => anyhow::bail!("name the provisioning interface: --interface, or provisioningInterface in Provisioning"),
-    };
-    let address = match network.address {
-        Some(IpAddr::V4(address)) => address,
-        Some(IpAddr::V6(address)) => anyhow::bail!("provisioningIP {address}: only IPv4 is served yet"),
-        None => anyhow::bail!("the Provisioning object names no provisioningIP: the appliance needs one to listen at"),
-    };
-    check_address(&interface, address)?;
-    Ok(Served { interface, address, network, relayed: settings.relayed.clone() })
+    servable::served(&provisioning, settings)
 }
 
-fn read(path: &Path) -> anyhow::Result<Provisioning> {
-    let text = text_file::read(path, TEXT_FILE_BYTES_MAX)?;
-    firesteel_kube::yaml::read(text.as_bytes())
-        .with_context(|| format!("reading a Provisioning object from {}", path.display()))
-}
-
-/// The address must be there before anything listens on it.
-fn check_address(interface: &str, address: Ipv4Addr) -> anyhow::Result<()> {
-    let all = nix::ifaddrs::getifaddrs().context("reading the interfaces' addresses")?;
-    let mut on_interface = Vec::new();
-    let mut known = false;
-    for entry in all.filter(|entry| entry.interface_name == interface) {
-        known = true;
-        on_interface.extend(entry.address.as_ref().and_then(|address| address.as_sockaddr_in()).map(|v4| v4.ip()));
+impl Served {
+    /// Whether a running process can go over to that network: all else needs other sockets.
+    pub(super) fn takes_over(&self, wanted: &Self) -> bool {
+        let key = |served: &Self| (served.network.mode, served.network.address, served.network.cidr);
+        key(self) == key(wanted) && self.interface == wanted.interface
     }
-    anyhow::ensure!(known, "there is no network interface {interface}");
-    anyhow::ensure!(
-        on_interface.contains(&address),
-        "{interface} does not have the address {address}: `ip address add {address}/PREFIX dev {interface}`"
-    );
-    Ok(())
+}
+
+/// Whether DHCP can serve this.
+///
+/// # Errors
+/// What of it cannot be served.
+pub(super) fn check_dhcp(served: &Served) -> anyhow::Result<()> {
+    // Hosts reserve addresses when all else is served.
+    dhcp_config(served, None)?.check().context("spec, with the networks of --relayed")
 }
 
 /// DHCP and TFTP, bound and ready.
@@ -198,17 +171,18 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
     let network = &served.network;
     let cidr = network.cidr.context("provisioningNetworkCIDR is needed")?;
     let base = v4(cidr.first()).context("provisioningNetworkCIDR: only IPv4 is served yet")?;
-    let pool = network.range.and_then(|(first, last)| Some(dhcp::Pool { first: v4(first)?, last: v4(last)? }));
+    let block = dhcp::Network { address: base, prefix_length: cidr.prefix };
+    let range = network.range.and_then(|(first, last)| Some(dhcp::Pool { first: v4(first)?, last: v4(last)? }));
     Ok(dhcp::Config {
         server_address: served.address,
         local: dhcp::Subnet {
-            network: dhcp::Network { address: base, prefix_length: cidr.prefix },
-            pool,
+            network: block,
+            pool: range.and_then(|range| pool_of_hosts(block, range)),
             router: network.gateway.and_then(v4),
         },
         relayed: served.relayed.clone(),
         dns: if network.dns { vec![served.address] } else { Vec::new() },
-        ntp: network.ntp_servers.iter().filter_map(|server| server.parse().ok()).collect(),
+        ntp: network.ntp_servers.clone(),
         domain: None,
         lease_time: LEASE_TIME,
         reservations: hosts
@@ -218,6 +192,15 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
             .collect(),
         known: hosts.map(|hosts| hosts.values().map(|host| host.mac).collect()),
     })
+}
+
+/// The range without the network's own and its broadcast address, which upstream's rules take and no host can have.
+fn pool_of_hosts(block: dhcp::Network, range: dhcp::Pool) -> Option<dhcp::Pool> {
+    let inner = |address: Ipv4Addr, by: i32| {
+        if block.is_host(address) { address } else { u32::from(address).saturating_add_signed(by).into() }
+    };
+    let pool = dhcp::Pool { first: inner(range.first, 1), last: inner(range.last, -1) };
+    (pool.first <= pool.last).then_some(pool)
 }
 
 fn open_tftp(

@@ -1,27 +1,34 @@
 //! Why no machine is served although the settings ask for it: what machines are served by is there and cannot be
-//! read. The API goes on alone and says so; another start would find the same.
+//! read, or the network that is stored cannot be served. The API goes on alone and says so; another start would find
+//! the same.
 
 use crate::net::{dhcp::DhcpError, leases::LeaseStoreError};
 
-/// What cannot be read, and what to do.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Withheld(pub(super) String);
+/// What is wrong, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Withheld {
+    /// It cannot be read, as long as this process lives.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The network cannot be served as the object and the interface are now; both may change at any time.
+    #[error("{0}")]
+    Unservable(String),
+}
 
 /// The reason, where an error is one.
-pub(super) fn why(error: &anyhow::Error) -> Option<String> {
-    if let Some(Withheld(why)) = error.downcast_ref::<Withheld>() {
-        return Some(why.clone());
+pub(super) fn why(error: &anyhow::Error) -> Option<Withheld> {
+    if let Some(withheld) = error.downcast_ref::<Withheld>() {
+        return Some(withheld.clone());
     }
     let leases = match error.downcast_ref::<DhcpError>() {
         Some(DhcpError::Leases(error)) => Some(error),
         Some(_) | None => error.downcast_ref::<LeaseStoreError>(),
     };
     leases.filter(|error| error.is_damage()).map(|_| {
-        format!(
+        Withheld::Unreadable(format!(
             "{error:#}: the file is damaged. Stop the appliance, move leases.db and the files beside it (-wal, -shm) \
              to another place, wait until leases that were given have ended (an hour), and start it again"
-        )
+        ))
     })
 }
 
@@ -41,10 +48,12 @@ mod tests {
         std::fs::write(&path, "x".repeat(8192)).unwrap();
         let opened = LeaseStore::open(&path, Timestamp::UNIX_EPOCH).map(drop);
         let error = opened.map_err(DhcpError::from).context("starting DHCP").unwrap_err();
-        let why_not = why(&error).unwrap();
+        let Some(Withheld::Unreadable(why_not)) = why(&error) else { panic!("damaged leases end the process") };
         assert!(why_not.contains("leases.db") && why_not.contains("move"), "{why_not}");
-        let error = anyhow::Error::new(Withheld("the object is damaged".into())).context("opening the network");
-        assert_eq!(why(&error).as_deref(), Some("the object is damaged"));
+        for withheld in [Withheld::Unreadable("damaged".into()), Withheld::Unservable("IPv6".into())] {
+            let error = anyhow::Error::new(withheld.clone()).context("opening the network");
+            assert_eq!(why(&error), Some(withheld));
+        }
         assert_eq!(why(&anyhow::anyhow!("a port is taken")), None);
     }
 }
