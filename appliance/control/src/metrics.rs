@@ -441,7 +441,8 @@ impl Standing {
             | ProvisioningState::Unmanaged
             | ProvisioningState::Available
             | ProvisioningState::Provisioned
-            | ProvisioningState::ExternallyProvisioned => false,
+            | ProvisioningState::ExternallyProvisioned
+            | ProvisioningState::Foreign => false,
         };
         works && !(self.is_held || self.is_halted || self.is_delayed)
     }

@@ -1,6 +1,8 @@
 //! The one door for new and changed objects, in Kubernetes' order: unknown fields go, defaults come, the
 //! shape is checked, and then the kind's own rules speak.
 
+mod fault;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -51,6 +53,13 @@ pub fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Erro
     let mut object = object.clone();
     drop_nulls(&mut object);
     serde_json::from_value(object)
+}
+
+/// Where an object does not fit the type: the innermost field without which it does; `spec` where that is unclear.
+#[must_use]
+pub fn fault_of<T: DeserializeOwned>(object: &Value) -> String {
+    let field = fault::field::<T>(object);
+    if field.is_empty() { "spec".to_owned() } else { field }
 }
 
 fn has_nulls(value: &Value) -> bool {

@@ -260,7 +260,7 @@ pub fn typed<T: DeserializeOwned>(
         Err(error) => Verdict::of([Cause {
             reason: CauseReason::FieldValueInvalid,
             message: format!("Invalid value: {error}"),
-            field: "spec".to_owned(),
+            field: admit::fault_of::<T>(new),
         }]),
     }
 }

@@ -153,7 +153,8 @@ fn may_reboot(host: &BareMetalHost) -> Result<(), String> {
         | ProvisioningState::Provisioning
         | ProvisioningState::Deprovisioning
         | ProvisioningState::PoweringOff
-        | ProvisioningState::Deleting => {
+        | ProvisioningState::Deleting
+        | ProvisioningState::Foreign => {
             let (state, key) = (status.provisioning.state.word(), annotations::REBOOT);
             let state = if state.is_empty() { "new" } else { state };
             Err(format!(

@@ -2,7 +2,11 @@
 //! nothing happens to it.
 
 use firesteel_kube::{Change, Core, Objects, Part, Status};
-use firesteel_resources::{BareMetalHost, Condition, bare_metal_host::BareMetalHostStatus, set_condition};
+use firesteel_resources::{
+    BareMetalHost, Condition,
+    bare_metal_host::{BareMetalHostStatus, ProvisioningState},
+    set_condition,
+};
 use jiff::Timestamp;
 
 /// The condition that tells whether a host can be used. A planner that serves this folder later writes it
@@ -43,7 +47,10 @@ pub(super) async fn tell_hosts(core: Core, why: Option<String>) -> anyhow::Resul
 }
 
 fn is_silent(status: Option<&BareMetalHostStatus>) -> bool {
-    status.is_none_or(|status| status.conditions.iter().all(|condition| condition.type_ != READY))
+    // A state that is none of ours is another program's, and would not be written back as it was.
+    let is_ours = |status: &BareMetalHostStatus| status.provisioning.state != ProvisioningState::Foreign;
+    let has_none = |status: &BareMetalHostStatus| status.conditions.iter().all(|condition| condition.type_ != READY);
+    status.is_none_or(|status| is_ours(status) && has_none(status))
 }
 
 fn tell(host: &mut BareMetalHost, reason: &str, message: &str, now: Timestamp) {

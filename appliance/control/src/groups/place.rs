@@ -157,7 +157,7 @@ fn is_measured(state: Word, has_record: bool) -> bool {
     match state {
         Word::New | Word::Inspecting => false,
         // It may have been inspected before.
-        Word::Unmanaged | Word::Registering => has_record,
+        Word::Unmanaged | Word::Registering | Word::Foreign => has_record,
         // With or without an inspection: it may be switched off.
         Word::Preparing
         | Word::Available

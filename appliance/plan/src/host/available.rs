@@ -54,6 +54,11 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
 }
 
 fn wanted(turn: &mut Turn<'_>) -> Reason {
+    if let Some(image) = turn.seen.host.spec.wanted_image()
+        && let Err(reason) = checks::writable(turn, image, "nothing was written")
+    {
+        return reason;
+    }
     if let Err(reason) = gate::is_unlocked(turn) {
         return reason;
     }

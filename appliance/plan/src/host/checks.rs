@@ -2,7 +2,10 @@
 //! user data is a config that Ignition takes, and one disk is named. None of it touches the host.
 
 use firesteel_facts::shown_url;
-use firesteel_resources::{Image, RootDeviceHints, bare_metal_host::ErrorType};
+use firesteel_resources::{
+    Image, RootDeviceHints,
+    bare_metal_host::{ErrorType, image_form::unwritable},
+};
 
 use crate::{
     disk::{names_kernel_device, select_disk, size_text},
@@ -20,7 +23,7 @@ const KIND: ErrorType = ErrorType::Provisioning;
 
 /// Asks for the wanted image early: by the time that the host is inspected it may be here.
 pub(super) fn prefetch(turn: &mut Turn<'_>) {
-    let Some(image) = turn.seen.host.spec.wanted_image() else { return };
+    let Some(image) = fetchable(turn) else { return };
     if turn.seen.image == ImageSeen::Unknown && !turn.is_deleting() {
         turn.effect(Effect::FetchImage { image: image.clone() });
     }
@@ -28,14 +31,28 @@ pub(super) fn prefetch(turn: &mut Turn<'_>) {
 
 /// An image that could not be used may have been put right where it comes from.
 pub(super) fn fetch_again(turn: &mut Turn<'_>) {
-    let Some(image) = turn.seen.host.spec.wanted_image() else { return };
+    let Some(image) = fetchable(turn) else { return };
     if matches!(turn.seen.image, ImageSeen::Failed { .. }) {
         turn.effect(Effect::FetchImage { image: image.clone() });
     }
 }
 
+fn fetchable<'a>(turn: &Turn<'a>) -> Option<&'a Image> {
+    turn.seen.host.spec.wanted_image().filter(|image| unwritable(image).is_none())
+}
+
+/// An image that upstream's rules allow and nothing here writes is an error before anything is done for it. `instead`
+/// says how the host stays.
+pub(super) fn writable(turn: &mut Turn<'_>, wanted: &Image, instead: &str) -> Result<(), Reason> {
+    match unwritable(wanted) {
+        None => Ok(()),
+        Some((field, why)) => Err(turn.stuck(KIND, format!("{field}: {why}; {instead}"))),
+    }
+}
+
 /// The image in the store, or why it is not there.
 pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, Reason> {
+    writable(turn, wanted, "nothing was written")?;
     let poll = turn.limits().secret_retry;
     let url = shown_url(&wanted.url);
     match turn.seen.image.clone() {

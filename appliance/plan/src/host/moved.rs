@@ -117,6 +117,8 @@ fn state_of(turn: &Turn<'_>, status: &BareMetalHostStatus) -> Option<State> {
         Word::PoweringOff | Word::Deleting if status.provisioning.image.is_some() => State::Deprovisioning,
         Word::PoweringOff if turn.is_deleting() => State::PoweringOff,
         Word::Deleting if turn.is_deleting() => State::Deleting,
-        Word::PoweringOff | Word::Deleting => return None,
+        // The word says nothing; an image that the status names is still on the disk.
+        Word::Foreign if status.provisioning.image.is_some() => State::Provisioned,
+        Word::PoweringOff | Word::Deleting | Word::Foreign => return None,
     })
 }

@@ -4,7 +4,7 @@
 use firesteel_facts::shown_url;
 use firesteel_resources::{
     BareMetalHost, HardwareRecord,
-    bare_metal_host::{annotations, cleaning::Method, requests},
+    bare_metal_host::{annotations, cleaning::Method, image_form::unwritable, requests},
 };
 use serde::{Deserialize, Serialize};
 
@@ -96,11 +96,14 @@ impl Ahead<'_> {
         let hints = self.host.spec.root_device_hints.clone().unwrap_or_default();
         let mut outlook = Outlook { what: "installation".to_owned(), ..Outlook::default() };
         match self.host.spec.wanted_image() {
-            Some(image) => outlook.note = format!("image {}", shown_url(&image.url)),
+            Some(image) => {
+                outlook.note = format!("image {}", shown_url(&image.url));
+                outlook.refused = unwritable(image).map(|(field, why)| format!("{field}: {why}")).unwrap_or_default();
+            }
             None => outlook.note = "no image is wanted".to_owned(),
         }
         let chosen = match select_disk(&hints, &self.record.disks) {
-            Ok(chosen) => Some(chosen),
+            Ok(chosen) => Some(chosen).filter(|_| outlook.refused.is_empty()),
             Err(error) => {
                 outlook.refused = error.reason;
                 None

@@ -1,13 +1,14 @@
 //! Provisioned: the OS is on the disk, by proof. Whether it runs is another matter, which only
 //! the OS itself can say; until it does, the host counts as unverified.
 
+use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
 use crate::host::{
     checks, deprovisioning,
     effect::Reason,
     gate,
-    memory::Applied,
+    memory::{Applied, Failure},
     reboot::{self, Steady},
     turn::{Turn, later, words},
 };
@@ -17,6 +18,11 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let applied = turn.memory.applied.clone();
     let url = |applied: &Applied| applied.image.url.clone();
     if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
+        if let Some(wanted) = wanted
+            && let Err(reason) = checks::writable(turn, wanted, "the host keeps the OS that it has")
+        {
+            return reason;
+        }
         checks::prefetch(turn);
         if let Err(reason) = gate::is_unlocked(turn) {
             return reason;
@@ -24,6 +30,9 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         let text = if wanted.is_some() { "another image is wanted" } else { "the image is no longer wanted" };
         return deprovisioning::enter(turn, text);
     }
+    // An image that could not be had instead is wanted no more.
+    let is_over = |old: &Failure| old.kind == ErrorType::Provisioning && old.until_edit;
+    turn.memory.failure = turn.memory.failure.take().filter(|old| !is_over(old));
     let story = applied.as_ref().map(|applied| running_text(turn, applied)).unwrap_or_default();
     if turn.has_bmc() {
         return with_bmc(turn, &story);

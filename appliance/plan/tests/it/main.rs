@@ -18,6 +18,7 @@ mod flows;
 mod gate;
 mod graph;
 mod guards;
+mod images;
 mod moved;
 mod overrides;
 mod paths;

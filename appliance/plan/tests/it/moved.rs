@@ -412,3 +412,24 @@ fn a_disk_of_a_third_store_freezes_a_moved_host_as_any_other() {
     assert_eq!(frozen, Some(FrozenWhy::OfAnotherStore), "{}", world.reason());
     assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan))), 0);
 }
+
+/// Its state is a plain string that any client may write.
+#[test]
+fn a_state_that_is_none_is_not_read_and_an_os_is_kept() {
+    let mut world = World::new();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    let mut status = world.seen.host.status.clone().unwrap();
+    status.provisioning.state = S::Foreign;
+    world.seen.host.status = Some(status.clone());
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "the planner has its own memory");
+    // Its journal is lost, and the word says nothing: an image that is named is on the disk.
+    world.seen.memory = firesteel_plan::HostMemory::default();
+    world.seen.host.status = Some(status);
+    world.effects.clear();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    let plans = |effect: &Effect| matches!(effect, Effect::IssuePlan { .. });
+    assert_eq!(world.count(plans), 0, "{:?}", world.effects);
+}

@@ -8,7 +8,7 @@ use crate::{
     bare_metal_host::{
         cleaning::{self, CleaningPolicies},
         shape::STATUS,
-        status::BareMetalHostStatus,
+        status::{BareMetalHostStatus, ProvisioningState},
     },
     cause::Cause,
     hardware_data::{DETAILS_SHAPE, HardwareDetails},
@@ -243,7 +243,11 @@ pub(crate) fn reboot_cause(key: &str, value: &str) -> Option<Cause> {
 /// The status that a host was moved here with; `Err` says what is wrong with it.
 #[must_use]
 pub fn moved_status(meta: &ObjectMeta) -> Option<Result<BareMetalHostStatus, String>> {
-    read_document(meta, STATUS_OF, "status", &STATUS)
+    let read = read_document(meta, STATUS_OF, "status", &STATUS)?;
+    // Where the host was is not known then, and whether an OS is on it.
+    let is_known = |status: &BareMetalHostStatus| status.provisioning.state != ProvisioningState::Foreign;
+    let unknown = || "has a provisioning.state that is none of a host".to_owned();
+    Some(read.and_then(|status: BareMetalHostStatus| if is_known(&status) { Ok(status) } else { Err(unknown()) }))
 }
 
 /// The hardware that a host's owner describes; `Err` says what is wrong with it.
@@ -375,7 +379,9 @@ mod tests {
         assert!(moved("").is_none() && matches!(moved(r#"{"state":"x"}"#), Some(Err(_))));
         let found = moved(r#"{"provisioning":{"state":"externally provisioned"}}"#);
         let state = found.and_then(Result::ok).map(|status| status.provisioning.state);
-        assert_eq!(state, Some(crate::bare_metal_host::ProvisioningState::ExternallyProvisioned));
+        assert_eq!(state, Some(ProvisioningState::ExternallyProvisioned));
+        let foreign = moved(r#"{"provisioning":{"state":"match profile"}}"#);
+        assert!(matches!(foreign, Some(Err(why)) if why.contains("provisioning.state")));
         let found = hardware_details(&meta(&[(HARDWARE_DETAILS, r#"{"ramMebibytes":1024,"nics":null}"#)]));
         assert_eq!(found.and_then(Result::ok).map(|details| details.ram_mebibytes), Some(1024));
     }

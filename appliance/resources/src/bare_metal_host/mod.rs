@@ -2,12 +2,14 @@
 //!
 //! [`spec`] and [`status`] are upstream's fields; [`rules`] are upstream's admission rules plus
 //! our own limits, and [`address`] what a BMC's address may be; [`annotations`] are the requests that
-//! travel as annotations; [`unacted`] knows which accepted fields nothing acts on yet, and [`trust`] what an owner
+//! travel as annotations; [`unacted`] knows which accepted fields nothing acts on yet, [`image_form`] which images are
+//! accepted and never written, and [`trust`] what an owner
 //! gave up for his BMC.
 
 pub mod address;
 pub mod annotations;
 pub mod cleaning;
+pub mod image_form;
 pub mod rules;
 pub(crate) mod shape;
 pub mod spec;

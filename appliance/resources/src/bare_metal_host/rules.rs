@@ -1,7 +1,7 @@
 //! Admission rules of a BareMetalHost: upstream's webhook, and what this appliance cannot do.
 //!
-//! Stricter than upstream, since it would fail later and be harder to understand: images are raw or qcow2
-//! and come by http or https, or were imported (`file`, `store`); a Redfish address has a path, to the system or
+//! Images that upstream takes and nothing here writes are accepted with a warning ([`super::image_form`]). Stricter than
+//! upstream, since it would fail later and be harder to understand: a Redfish address has a path, to the system or
 //! its service, and nothing beside it; a
 //! reference to a Secret has a name, a deploy method too. Wider: a disk may be named by its link in
 //! `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done to a disk.
@@ -15,6 +15,7 @@ use firesteel_facts::{has_user_information, shown_url};
 use crate::{
     bare_metal_host::{
         BareMetalHost, address, annotations,
+        image_form::{self, FOREIGN_SCHEMES},
         spec::{BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid},
         status::ProvisioningState,
     },
@@ -219,28 +220,21 @@ pub(crate) fn image(image: &Image, old: Option<&Image>, causes: &mut Vec<Cause>)
     refuse_login("spec.image.url", &image.url, old.map(|old| old.url.as_str()), causes);
     refuse_login("spec.image.checksum", &image.checksum, old.map(|old| old.checksum.as_str()), causes);
     let shown = shown_url(&image.url);
-    let scheme = image.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
-    if !IMAGE_SCHEMES.contains(&scheme.as_str()) {
+    let scheme = image_form::scheme(&image.url);
+    if !IMAGE_SCHEMES.contains(&scheme.as_str()) && !FOREIGN_SCHEMES.contains(&scheme.as_str()) {
         let why = format!("must start with one of {}", IMAGE_SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));
         causes.push(Cause::invalid("spec.image.url", &shown, &why));
     } else if image.url.contains(char::is_whitespace) || image.url.len() == scheme.len() + 3 {
         causes.push(Cause::invalid("spec.image.url", &shown, "is no URL"));
     }
-    match image.format {
-        None | Some(ImageFormat::Raw | ImageFormat::Qcow2) => {}
-        Some(ImageFormat::Vdi) => causes.push(Cause::not_supported("spec.image.format", "vdi", &["raw", "qcow2"])),
-        Some(ImageFormat::Vmdk) => causes.push(Cause::not_supported("spec.image.format", "vmdk", &["raw", "qcow2"])),
-        Some(ImageFormat::LiveIso) => {
-            causes.push(Cause::not_supported("spec.image.format", "live-iso", &["raw", "qcow2"]));
-        }
-    }
-    // What was imported by hand was checked then, and is named by its digest.
-    let checked_at_import = matches!(scheme.as_str(), "file" | "store");
+    // What was imported by hand was checked then, and is named by its digest. The others name theirs, or are never
+    // written, as upstream has it.
+    let needs_none = matches!(scheme.as_str(), "file" | "store" | "oci") || image.format == Some(ImageFormat::LiveIso);
     if image.checksum.is_empty() {
-        if !checked_at_import {
+        if !needs_none {
             causes.push(Cause::required("spec.image.checksum", "a digest, or the URL of a file with digests"));
         }
-    } else if !image.checksum.contains("://") {
+    } else if !image.checksum.contains("://") && scheme != "oci" {
         checksum(image, causes);
     }
 }

@@ -112,9 +112,14 @@ pub enum ProvisioningState {
     #[serde(rename = "powering off before delete")]
     PoweringOff,
     Deleting,
+    /// A word that is none of upstream's. The field is a plain string, which any client may write; it is stored, and
+    /// says nothing here.
+    #[serde(other)]
+    Foreign,
 }
 
 impl ProvisioningState {
+    /// Those that a host can be in.
     pub const ALL: [Self; 12] = [
         Self::New,
         Self::Unmanaged,
@@ -146,6 +151,7 @@ impl ProvisioningState {
             Self::Deprovisioning => "deprovisioning",
             Self::PoweringOff => "powering off before delete",
             Self::Deleting => "deleting",
+            Self::Foreign => "foreign",
         }
     }
 }
@@ -195,4 +201,32 @@ impl OperationHistory {
 pub struct OperationMetric {
     pub start: Option<Timestamp>,
     pub end: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use serde_json::json;
+
+    use super::*;
+    use crate::{admit, kinds::BARE_METAL_HOST};
+
+    #[test]
+    fn a_state_that_is_none_is_stored_as_it_is_and_says_nothing() {
+        for word in ["match profile", "ready", "Provisioned"] {
+            let state: ProvisioningState = serde_json::from_value(json!(word)).unwrap();
+            assert_eq!(state, ProvisioningState::Foreign, "{word}");
+        }
+        for state in ProvisioningState::ALL {
+            assert_eq!(serde_json::from_value::<ProvisioningState>(json!(state.word())).unwrap(), state);
+        }
+        let status = json!({"errorCount": 0, "errorMessage": "", "operationalStatus": "OK", "poweredOn": true,
+            "provisioningFailCount": 0, "provisioning": {"ID": "", "state": "match profile"}});
+        let mut object =
+            json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"online": true}, "status": status});
+        let old = object.clone();
+        let admission = admit(&BARE_METAL_HOST, &mut object, Some(&old));
+        assert_eq!(admission.causes, []);
+        assert_eq!(object["status"], status);
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::bare_metal_host::{
     BareMetalHost, address,
+    image_form::unwritable,
     spec::{BareMetalHostSpec, BootMode, InspectionMode},
 };
 
@@ -51,9 +52,9 @@ pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
             "images are not pulled from registries",
         ),
     ];
-    rows.iter()
-        .filter(|(_, set, _)| *set)
-        .map(|(field, _, why)| format!("{field} is accepted but not acted on: {why}"))
+    let set = rows.iter().filter(|(_, set, _)| *set).map(|(field, _, why)| (*field, *why));
+    set.chain(image.and_then(unwritable))
+        .map(|(field, why)| format!("{field} is accepted but not acted on: {why}"))
         .collect()
 }
 

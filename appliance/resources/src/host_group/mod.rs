@@ -8,11 +8,12 @@ mod shape;
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::shown_url;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bare_metal_host::{Image, rules as host_rules},
+    bare_metal_host::{Image, image_form::unwritable, rules as host_rules},
     cause::Cause,
     condition::Condition,
     kinds::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column, typed},
@@ -331,6 +332,10 @@ fn image_causes(image: &GroupImage, old: Option<&GroupImage>, causes: &mut Vec<C
                 ..Image::default()
             };
             host_rules::image(&as_own(image), old.map(as_own).as_ref(), causes);
+            // A group is ours alone: what nothing writes is told to who gives it.
+            if let Some((field, why)) = unwritable(&as_own(image)) {
+                causes.push(Cause::invalid(field, &shown_url(&image.url), why));
+            }
             for (field, value) in [("release", &image.release), ("digest", &image.digest)] {
                 if !value.is_empty() {
                     causes.push(Cause::forbidden(&format!("spec.image.{field}"), OWN));

@@ -90,7 +90,7 @@ fn each_rule_has_a_good_and_a_bad_case() {
         ),
         (json!({}), json!({"bootMACAddress": "01:00:5e:00:00:01"}), "spec.bootMACAddress"),
         (json!({"bootMode": "legacy"}), json!({"bootMode": "bios"}), "spec.bootMode"),
-        (image(json!({})), image(json!({"url": "ftp://images/a"})), "spec.image.url"),
+        (image(json!({})), image(json!({"url": "tape://images/a"})), "spec.image.url"),
         (image(json!({"url": "https://images/a"})), image(json!({"url": "http://"})), "spec.image.url"),
         (
             image(json!({"url": "https://images/a@b"})),
@@ -105,8 +105,13 @@ fn each_rule_has_a_good_and_a_bad_case() {
         (image(json!({"url": "store://a", "checksum": ""})), image(json!({"checksum": ""})), "spec.image.checksum"),
         (image(json!({"checksum": "http://images/SUMS"})), image(json!({"checksum": "abc"})), "spec.image.checksum"),
         (image(json!({"checksumType": "sha256"})), image(json!({"checksumType": "md5"})), "spec.image.checksum"),
-        (image(json!({"format": "qcow2"})), image(json!({"format": "vmdk"})), "spec.image.format"),
-        (image(json!({"format": "raw"})), image(json!({"format": "live-iso"})), "spec.image.format"),
+        (image(json!({"format": "vmdk"})), image(json!({"format": "vhd"})), "spec.image.format"),
+        (
+            image(json!({"format": "live-iso", "checksum": ""})),
+            image(json!({"format": "vmdk", "checksum": ""})),
+            "spec.image.checksum",
+        ),
+        (image(json!({"url": "oci://r/a:1", "checksum": ""})), image(json!({"url": "oci://"})), "spec.image.url"),
         (
             json!({"userData": {"name": "u", "namespace": "default"}}),
             json!({"userData": {"name": "u", "namespace": "other"}}),
@@ -368,6 +373,25 @@ fn claims_say_what_is_wrong_with_their_selectors() {
     assert_eq!(judge(image("oci://a/b", "x")), ["spec.image.checksum"]);
     assert_eq!(judge(image("/a", "x")), ["spec.image.url"]);
     assert_eq!(judge(json!({"userData": {"name": "u", "namespace": "other"}})), ["spec.userData.namespace"]);
+}
+
+/// Upstream's own YAML of `oci://` and of live ISOs was refused.
+#[test]
+fn images_that_upstream_takes_are_taken_with_a_warning() {
+    let digest = json!({"checksum": DIGEST, "checksumType": "sha256"});
+    for (field, image) in [
+        ("spec.image.url", json!({"url": "oci://registry.example.com/os/worker:1"})),
+        ("spec.image.url", with(digest.clone(), json!({"url": "oci://registry.example.com/os/worker:1"}))),
+        ("spec.image.url", with(digest.clone(), json!({"url": "ftp://images/a.raw"}))),
+        ("spec.image.format", json!({"url": "http://images/a.iso", "format": "live-iso"})),
+        ("spec.image.format", with(digest.clone(), json!({"url": "http://images/a", "format": "vmdk"}))),
+        ("spec.image.format", with(digest, json!({"url": "http://images/a", "format": "vdi"}))),
+    ] {
+        let Admission { causes, warnings, .. } = judge(json!({"image": image}));
+        assert!(causes.is_empty(), "{image}: {}", summary(&causes));
+        let wanted = format!("{field} is accepted but not acted on");
+        assert!(warnings.len() == 1 && warnings[0].starts_with(&wanted), "{image}: {warnings:?}");
+    }
 }
 
 #[test]
