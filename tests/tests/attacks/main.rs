@@ -15,6 +15,7 @@
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
 //! | `secrets` | none: who reads the appliance's disk, log, events and backups, while it runs and afterwards |
 //! | `shares` | what one machine can take from all others: forged DECLINEs and RELEASEs, TFTP reads, idle and slow connections, leases in the names of hosts |
+//! | `stored` | none: whatever the API took, against the next start |
 //! | `timeline` | a flood of requests against the evidence in the timeline |
 //! | `tokens` | a boot token without the host's address: no lease, a lease that was declined, another's lease, not the first asker, HEAD |
 //! | `wipes` | a wipe that was not carried out: by a tenant before the reset, by a neighbour with the MAC, after a boot-once that was ignored, without a BMC |
@@ -37,6 +38,7 @@ mod restarts;
 mod said;
 mod secrets;
 mod shares;
+mod stored;
 mod timeline;
 mod tokens;
 mod wipes;

@@ -1,0 +1,231 @@
+//! What is stored against the next start: whatever the API took, the process starts with it, and its API answers.
+
+mod drawn;
+
+use firesteel_resources::kinds::{Kind, PROVISIONING, Scope};
+use firesteel_tests::{
+    agent_line::client,
+    field::{Field, discover, judge, mac, with_field},
+    network::Dhcp,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::CLASS;
+use drawn::Draw;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firesteel-tested");
+const NETWORK: &str = "/apis/metal3.io/v1alpha1/provisionings/provisioning-configuration";
+/// Drawn for each kind; a start reads all of them.
+const OBJECTS: usize = 8;
+/// Networks that are stored one after the other, each with a start. One that is served takes some seconds, in which the
+/// appliance listens for other servers.
+const NETWORKS: usize = 8;
+/// Objects that are drawn for one that is taken, at most.
+const DRAWS_MAX: usize = 400;
+
+/// The administrator, by the API.
+struct Administrator<'a> {
+    field: &'a Field,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What came back.
+struct Said {
+    status: u16,
+    warnings: Vec<String>,
+    body: Value,
+}
+
+impl<'a> Administrator<'a> {
+    fn new(field: &'a Field) -> Self {
+        Self { field, runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap() }
+    }
+
+    fn ask(&self, method: Method, path: &str, body: &Value) -> Said {
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let appliance = &self.field.appliance;
+        let request = client(&appliance.ca_pem()).request(method, format!("{}{path}", appliance.url()));
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = request.bearer_auth(appliance.token()).header("content-type", kind).body(body);
+        self.runtime.block_on(async {
+            let answer = request.send().await.unwrap();
+            let status = answer.status().as_u16();
+            let warnings = answer.headers().get_all("warning").iter();
+            let warnings = warnings.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned()).collect();
+            let body = serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default();
+            Said { status, warnings, body }
+        })
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let said = self.ask(Method::GET, path, &Value::Null);
+        assert_eq!(said.status, 200, "{path}: {}", said.body);
+        said.body
+    }
+
+    /// Has the spec of the network be this, and nothing else.
+    fn network(&self, spec: &Value) -> Said {
+        let mut object = self.get(NETWORK);
+        object["spec"] = spec.clone();
+        self.ask(Method::PUT, NETWORK, &object)
+    }
+
+    /// Waits until a condition of the network has this reason, or is away.
+    fn until_condition(&self, type_: &str, reason: Option<&str>) -> String {
+        loop {
+            let object = self.get(NETWORK);
+            let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.iter().find(|condition| condition["type"] == type_);
+            if found.and_then(|found| found["reason"].as_str()) == reason {
+                return found.and_then(|found| found["message"].as_str()).unwrap_or_default().to_owned();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+fn collection(kind: &Kind) -> String {
+    let scope = if kind.scope == Scope::Namespaced { "/namespaces/default" } else { "" };
+    format!("/apis/{}/{}{scope}/{}", kind.group, kind.version, kind.plural)
+}
+
+fn served() -> Value {
+    json!({"provisioningNetwork": "Managed", "provisioningInterface": "s0", "provisioningIP": "10.77.0.1",
+        "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.100,10.77.0.199"})
+}
+
+fn with(more: &Value) -> Value {
+    let mut spec = served();
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    spec
+}
+
+/// A range of 196,352 addresses and an IPv6 address ended the process at each start, for ever.
+#[test]
+fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_beside_the_api() {
+    with_field(PROGRAM, Dhcp::Managed, |field| {
+        let wide =
+            json!({"provisioningNetworkCIDR": "10.76.0.0/14", "provisioningDHCPRange": "10.77.1.0,10.79.255.255"});
+        let said = Administrator::new(field).network(&with(&wide));
+        let at = said.body["details"]["causes"][0]["field"].as_str().unwrap_or_default().to_owned();
+        judge("a range of 196,352 addresses", "422 spec.provisioningDHCPRange", &format!("{} {at}", said.status));
+        field.appliance.kill_and_start_again();
+
+        let v6 = json!({"provisioningIP": "fd00::1", "provisioningNetworkCIDR": "fd00::/64",
+            "provisioningDHCPRange": "fd00::10,fd00::20"});
+        let nowhere = json!({"provisioningNetwork": "Disabled", "provisioningIP": "", "provisioningNetworkCIDR": "",
+            "provisioningDHCPRange": ""});
+        // 10.88.0.0/24 is behind a relay, by a flag.
+        let overlapping = json!({"provisioningNetworkCIDR": "10.64.0.0/10"});
+        let elsewhere = json!({"provisioningIP": "10.77.0.9"});
+        for (case, spec, field_or_flag, is_warned) in [
+            ("an IPv6 address", v6, "spec.provisioningIP", true),
+            ("no address", nowhere, "spec.provisioningNetwork", true),
+            ("a network behind a relay", overlapping, "--relayed", false),
+            ("an address that the interface has not", elsewhere, "does not have the address 10.77.0.9", false),
+        ] {
+            let administrator = Administrator::new(field);
+            let said = administrator.network(&with(&spec));
+            assert_eq!(said.status, 200, "{case}: {}", said.body);
+            assert_eq!(said.warnings.iter().any(|text| text.contains("no machine is served")), is_warned, "{case}");
+            drop(administrator);
+            field.appliance.kill_and_start_again();
+            let administrator = Administrator::new(field);
+            let told = administrator.until_condition("Degraded", Some("InvalidConfiguration"));
+            assert!(told.contains(field_or_flag), "{case}: {told}");
+            if is_warned {
+                administrator.until_condition("NoController", Some("FieldsNotActedOn"));
+            }
+            // Corrected by the API, it is served by the same process, without another start.
+            let id = field.appliance.id();
+            let said = administrator.network(&served());
+            assert_eq!(said.status, 200, "{case}: {}", said.body);
+            drop(administrator);
+            let leased = field.obtain(&discover(1, CLASS, &[7]));
+            assert_eq!((leased.octets()[..3].to_vec(), field.appliance.id()), (vec![10, 77, 0], id), "{case}");
+            Administrator::new(field).until_condition("Degraded", None);
+            judge(
+                case,
+                "stored, told, and served when it is corrected",
+                "stored, told, and served when it is corrected",
+            );
+        }
+    });
+}
+
+/// Whatever was taken, of every kind.
+#[test]
+fn the_process_starts_with_whatever_the_api_took() {
+    with_field(PROGRAM, Dhcp::Managed, |field| {
+        let seed = u64::from(std::process::id());
+        println!("seed {seed}");
+        let mut draw = Draw::new(seed);
+        let mut lists = Vec::new();
+        let administrator = Administrator::new(field);
+        for kind in drawn::kinds() {
+            let (mut taken, mut refused) = (0, Vec::new());
+            for number in 0..DRAWS_MAX {
+                if taken == OBJECTS {
+                    break;
+                }
+                let Some(object) = draw.object(kind, number) else { continue };
+                let said = administrator.ask(Method::POST, &collection(kind), &object);
+                match said.status {
+                    201 => taken += 1,
+                    // A name that is there already.
+                    409 => {}
+                    _ => refused.push(said.body["message"].to_string()),
+                }
+            }
+            println!("{} {}: {taken} taken", kind.version, kind.kind);
+            assert!(taken > 0, "nothing of {} is taken: {refused:?}", kind.kind);
+            lists.push(collection(kind));
+        }
+        drop(administrator);
+        field.appliance.kill_and_start_again();
+        let administrator = Administrator::new(field);
+        for list in &lists {
+            let items = administrator.get(list)["items"].as_array().map_or(0, Vec::len);
+            assert!(items > 0, "{list}");
+        }
+        drop(administrator);
+        // The one network, again and again: each is a start.
+        let mut stored = 0;
+        for number in 0..DRAWS_MAX {
+            if stored == NETWORKS {
+                break;
+            }
+            let Some(object) = draw.object(&PROVISIONING, number) else { continue };
+            let said = Administrator::new(field).network(&object["spec"]);
+            if said.status == 200 {
+                stored += 1;
+                println!("a start with {}", object["spec"]);
+                field.appliance.kill_and_start_again();
+                Administrator::new(field).get(NETWORK);
+            }
+        }
+        assert!(stored > 0);
+    });
+}
+
+/// It belongs to whoever writes statuses; the planner has its own memory.
+#[test]
+fn a_foreign_state_is_stored_and_never_read() {
+    with_field(PROGRAM, Dhcp::Managed, |field| {
+        field.add_host("victim", mac(1));
+        let administrator = Administrator::new(field);
+        let path = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/victim/status";
+        let patch = json!({"status": {"provisioning": {"state": "match profile"}}});
+        let said = administrator.ask(Method::PATCH, path, &patch);
+        let state = &said.body["status"]["provisioning"]["state"];
+        judge("a foreign state", "200 \"match profile\"", &format!("{} {state}", said.status));
+        drop(administrator);
+        field.appliance.kill_and_start_again();
+        field.until(&["describe", "host", "victim"], |page| page.contains("waiting for the host to boot"));
+        let negative = json!({"status": {"errorCount": -1}});
+        let said = Administrator::new(field).ask(Method::PATCH, path, &negative);
+        let at = said.body["details"]["causes"][0]["field"].as_str().unwrap_or_default().to_owned();
+        judge("a count below nothing", "422 status.errorCount", &format!("{} {at}", said.status));
+    });
+}
