@@ -23,6 +23,9 @@ use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 /// Between two looks: an address may come to the interface, or the interface to the machine, at any time.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// Between a change that was stored and the end of the process that stored it.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
 /// What is to be done about it.
 const REMEDY: &str = "Correct the Provisioning object with kubectl or `firesteel apply --filename FILE` (the file of \
                       --provisioning is read at the first start alone), or the interface; machines are then served \
@@ -142,6 +145,8 @@ pub(super) async fn wait(core: Core, settings: Settings) -> anyhow::Result<()> {
         }
         match stored(&core).await.map(|stored| stored.map(|object| served(&object, &settings))) {
             Ok(Some(Ok(_))) => {
+                // Whoever corrected the object is answered first.
+                tokio::time::sleep(ANSWERED_WITHIN).await;
                 tracing::info!("the provisioning network can be served now: beginning again, with machines");
                 return Err(BeginAgain.into());
             }

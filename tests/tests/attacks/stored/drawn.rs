@@ -113,6 +113,7 @@ impl Draw {
                 let words = if shape.words.is_empty() { TEXTS } else { shape.words };
                 self.fitting(shape, words.iter().map(|word| json!(word)).collect())
             }
+            Form::Any if self.below(2) == 0 => Some(json!({"ignition": {"version": "3.2.0"}})),
             Form::Any => Some(json!({})),
             Form::Map(item) => {
                 let value = if self.below(2) == 0 { self.value(item, depth + 1) } else { None };
