@@ -79,12 +79,30 @@ pub fn set_image(set: &mut Value, image: &TemplateImage) -> bool {
     true
 }
 
+/// What of a set is about the machines that are made of it.
+const OF_MACHINES: [&str; 9] = [
+    "spec.replicas",
+    "spec.selector",
+    "spec.deletePolicy",
+    "spec.minReadySeconds",
+    "spec.template.metadata",
+    "spec.template.spec.lifecycleHooks",
+    "spec.template.spec.metadata",
+    "spec.template.spec.providerID",
+    "spec.template.spec.taints",
+];
+
 fn unacted(new: &Value) -> Vec<String> {
-    let mut lines = vec![
-        "spec.replicas is accepted but not acted on: the appliance makes no machines of sets; it keeps the boot image \
-         and the stub of the template current"
-            .to_owned(),
-    ];
+    let is_set =
+        |path: &str| new.pointer(&format!("/{}", path.replace('.', "/"))).is_some_and(|value| !value.is_null());
+    let of_machines: Vec<&str> = OF_MACHINES.iter().copied().filter(|path| is_set(path)).collect();
+    // The number of machines has a default, so that there is always something to tell.
+    let mut lines = vec![format!(
+        "{} {} accepted but not acted on: the appliance makes no machines of sets; it keeps the boot image and the stub \
+         of the template current",
+        if of_machines.is_empty() { "spec.replicas".to_owned() } else { of_machines.join(", ") },
+        if of_machines.len() > 1 { "are" } else { "is" },
+    )];
     if new.pointer(PROVIDER).is_some_and(Value::is_object) && image(new).is_none() {
         lines.push(
             "spec.template.spec.providerSpec.value names no image.url: there is no boot image to keep current"

@@ -325,3 +325,45 @@ fn known_host(host: &BareMetalHost) -> Option<KnownHost> {
     let address = host.metadata.annotation(RESERVED_ADDRESS).and_then(|address| address.parse().ok());
     Some(KnownHost { mac, reservation: address.map(|address| dhcp::Reservation { address, hostname: None }) })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::serve::settings::RawSettings;
+
+    fn served(more: &Value) -> Served {
+        let mut spec = json!({"provisioningIP": "10.77.0.1", "provisioningNetworkCIDR": "10.77.0.0/24",
+            "provisioningDHCPRange": "10.77.0.10,10.77.0.20", "provisioningInterface": "s0"});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
+        let raw = RawSettings { data: Some("/d".into()), api_only: true, ..RawSettings::default() };
+        servable::wanted(&serde_json::from_value(object).unwrap(), &raw.check().unwrap()).unwrap()
+    }
+
+    fn address(last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, 0, last)
+    }
+
+    #[test]
+    fn what_the_object_says_is_what_dhcp_hands_out() {
+        let config = |more: Value| dhcp_config(&served(&more), None).unwrap();
+        let bare = config(json!({}));
+        assert_eq!(bare.local.pool, Some(dhcp::Pool { first: address(10), last: address(20) }));
+        assert_eq!((bare.local.router, bare.dns.clone(), bare.ntp.clone()), (None, vec![], vec![]));
+        let of = |field: &str, value: Value| config(json!({ field: value }));
+        assert_eq!(of("provisioningNetworkGateway", json!("10.77.0.254")).local.router, Some(address(254)));
+        assert_eq!(of("provisioningDNS", json!(true)).dns, [address(1)]);
+        let servers = json!(["ntp.example.com", "10.77.0.3", "fd00::3"]);
+        assert_eq!(of("additionalNTPServers", servers).ntp, [address(3)]);
+        let all = of("provisioningDHCPRange", json!("10.77.0.2,10.77.0.255")).local.pool;
+        assert_eq!(
+            all,
+            Some(dhcp::Pool { first: address(2), last: address(254) }),
+            "no host has the broadcast address"
+        );
+        assert_eq!(served(&json!({"provisioningDHCPExternal": true})).network.mode, NetworkMode::Unmanaged);
+    }
+}

@@ -4,6 +4,7 @@
 
 mod boot_images;
 mod cluster_api;
+mod fields;
 mod rules;
 mod shapes;
 mod upstream;
