@@ -98,8 +98,8 @@ fn unacted(new: &Value) -> Vec<String> {
     let of_machines: Vec<&str> = OF_MACHINES.iter().copied().filter(|path| is_set(path)).collect();
     // The number of machines has a default, so that there is always something to tell.
     let mut lines = vec![format!(
-        "{} {} accepted but not acted on: the appliance makes no machines of sets; it keeps the boot image and the stub \
-         of the template current",
+        "{} {} accepted but not acted on: the appliance makes no machines of sets; it keeps the boot image and the \
+         stub of the template current",
         if of_machines.is_empty() { "spec.replicas".to_owned() } else { of_machines.join(", ") },
         if of_machines.len() > 1 { "are" } else { "is" },
     )];

@@ -1,8 +1,10 @@
 //! `Provisioning` (metal3.io/v1alpha1): everything about the provisioning network, as upstream
 //! has it. [`Provisioning::causes`] runs upstream's checks in upstream's order, because some
 //! failures stop the later ones; [`Provisioning::network`] gives the checked values. Its bounds are ours
-//! ([`POOL_ADDRESSES_MAX`], [`SERVERS_MAX`]), and [`unacted`] says what is accepted without effect.
+//! ([`POOL_ADDRESSES_MAX`], [`SERVERS_MAX`]), and [`unacted()`] says what is accepted without effect.
 
+mod cidr;
+mod shape;
 mod unacted;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,12 +15,13 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    condition::{self, Condition},
+    condition::Condition,
     kinds::{self, AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
     meta::{ObjectMeta, is_zero},
-    shape::{Field, Literal, Rule, Shape},
 };
 
+pub use cidr::Cidr;
+use shape::SHAPE;
 pub use unacted::{PAUSED, unacted, unserved};
 
 /// The only legal name.
@@ -138,69 +141,6 @@ pub struct Network {
     pub dns: bool,
     /// IPv4 addresses; DHCP has no option for names.
     pub ntp_servers: Vec<Ipv4Addr>,
-}
-
-/// An address block. The base keeps the bits below the prefix that the user wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cidr {
-    pub base: IpAddr,
-    pub prefix: u8,
-}
-
-impl Cidr {
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (base, prefix) = text.split_once('/')?;
-        let (base, digits): (IpAddr, &str) = (base.parse().ok()?, prefix);
-        let legal = !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
-        let prefix: u8 = if legal { digits.parse().ok()? } else { return None };
-        (prefix <= if base.is_ipv4() { 32 } else { 128 }).then_some(Self { base, prefix })
-    }
-
-    #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
-        self.base.is_ipv4() == address.is_ipv4() && self.network(address) == self.network(self.base)
-    }
-
-    /// Whether this is the address of the network itself, or its broadcast address: no host can have it.
-    #[must_use]
-    pub fn is_end(&self, address: IpAddr) -> bool {
-        let has_ends = self.base.is_ipv4() && self.prefix < 31;
-        has_ends && (address == self.first() || address == self.last())
-    }
-
-    /// First address of the block.
-    #[must_use]
-    pub fn first(&self) -> IpAddr {
-        match self.base {
-            IpAddr::V4(base) => IpAddr::V4((u32::from(base) & self.mask_v4()).into()),
-            IpAddr::V6(base) => IpAddr::V6((u128::from(base) & self.mask_v6()).into()),
-        }
-    }
-
-    /// Last address of the block; the broadcast address in IPv4.
-    #[must_use]
-    pub fn last(&self) -> IpAddr {
-        match self.base {
-            IpAddr::V4(base) => IpAddr::V4((u32::from(base) | !self.mask_v4()).into()),
-            IpAddr::V6(base) => IpAddr::V6((u128::from(base) | !self.mask_v6()).into()),
-        }
-    }
-
-    fn network(&self, address: IpAddr) -> u128 {
-        match address {
-            IpAddr::V4(address) => u128::from(u32::from(address) & self.mask_v4()),
-            IpAddr::V6(address) => u128::from(address) & self.mask_v6(),
-        }
-    }
-
-    fn mask_v4(&self) -> u32 {
-        u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32))).unwrap_or(0)
-    }
-
-    fn mask_v6(&self) -> u128 {
-        u128::MAX.checked_shl(128 - u32::from(self.prefix.min(128))).unwrap_or(0)
-    }
 }
 
 impl Provisioning {
@@ -414,84 +354,3 @@ fn pool_fault(block: Cidr, start: IpAddr, end: IpAddr) -> Option<String> {
     (hosts == 0)
         .then(|| "holds no address that a host can have: only the network's own or its broadcast address".to_owned())
 }
-
-const GROWS: Rule = Rule {
-    cel: "self >= oldSelf",
-    message: "must only increase",
-    holds: |new, old| old.is_none_or(|old| new.as_i64() >= old.as_i64()),
-};
-
-/// Upstream's own kind of condition, without bounds on the texts.
-const CONDITION: Shape = Shape::object(&[
-    Field::required("lastTransitionTime", Shape::TIME).about("When the status changed last."),
-    Field::new("message", TEXT).about("The reason, for people."),
-    Field::new("reason", TEXT).about("The reason, as one word."),
-    Field::required("status", condition::STATUS_SHAPE).about("Whether it is so."),
-    Field::required("type", condition::TYPE_SHAPE).about("What this is about."),
-]);
-
-const GENERATION: Shape = Shape::object(&[
-    Field::required("group", TEXT).about("The group of what was made."),
-    Field::new("hash", TEXT).about("The digest of its content, where it has no generation."),
-    Field::new("lastGeneration", Shape::INT64).about("Its generation when it was made."),
-    Field::required("name", TEXT).about("Its name."),
-    Field::required("namespace", TEXT).about("Its namespace."),
-    Field::required("resource", TEXT).about("Its type, as in paths."),
-]);
-
-const TEXT: Shape = Shape::TEXT;
-const TEXTS: Shape = Shape::list(&TEXT);
-
-const SHAPE: Shape = Shape::object(&[
-    Field::new(
-        "spec",
-        Shape::object(&[
-            Field::new("additionalNTPServers", TEXTS).about("Time servers besides those that are known already."),
-            Field::new("bootIsoSource", Shape::one_of(&["local", "http"])).about("Where a BMC takes boot media from."),
-            Field::new("disableVirtualMediaTLS", Shape::BOOLEAN).about("Whether BMCs fetch virtual media without TLS."),
-            Field::new("externalIPs", TEXTS).about("Addresses outside of the provisioning network that BMCs can reach."),
-            Field::new(
-                "preProvisioningOSDownloadURLs",
-                Shape::object(&[
-                    Field::new("initramfsURL", TEXT).about("Its initramfs."),
-                    Field::new("isoURL", TEXT).about("Its ISO image."),
-                    Field::new("kernelURL", TEXT).about("Its kernel."),
-                    Field::new("rootfsURL", TEXT).about("Its root filesystem."),
-                ]),
-            ).about("Images of a live operating system."),
-            Field::new(
-                "prometheusExporter",
-                Shape::object(&[
-                    Field::new("disableDefaultPrometheusRules", Shape::BOOLEAN).about("Whether the usual alerts are left out."),
-                    Field::required("enabled", Shape::BOOLEAN).about("Whether figures are collected."),
-                    Field::new("sensorCollectionInterval", Shape::INTEGER.min(60).or(Literal::Integer(60))).about("Seconds between two readings."),
-                ]),
-            ).about("Figures of BMCs for Prometheus."),
-            Field::new("provisioningDHCPExternal", Shape::BOOLEAN).about("Whether somebody else runs DHCP. Replaced by provisioningNetwork."),
-            Field::new("provisioningDHCPRange", TEXT).about("The first and the last address for hosts, with a comma between."),
-            Field::new("provisioningDNS", Shape::BOOLEAN).about("Whether hosts are told a DNS server."),
-            Field::new("provisioningIP", TEXT).about("The appliance's address on the provisioning network."),
-            Field::new("provisioningInterface", TEXT).about("The network interface on the provisioning network."),
-            Field::new("provisioningMacAddresses", TEXTS).about("MAC addresses of that interface, where its name differs between machines."),
-            // An empty word is legal in objects that other tools wrote; the rules know it.
-            Field::new("provisioningNetwork", Shape::one_of(&["", "Managed", "Unmanaged", "Disabled"])).about("Who runs DHCP: this appliance (Managed), somebody else (Unmanaged), or there is no such network (Disabled)."),
-            Field::new("provisioningNetworkCIDR", TEXT).about("The provisioning network, such as 172.22.0.0/24."),
-            Field::new("provisioningNetworkGateway", TEXT).about("The router that hosts are told."),
-            Field::new("provisioningOSDownloadURL", TEXT).about("The operating system image for hosts that name none."),
-            Field::new("unsupportedConfigOverrides", Shape::object(&[Field::new("ironicAgentImage", TEXT).about("The image of the agent.")])).about("For tests by the makers."),
-            Field::new("virtualMediaViaExternalNetwork", Shape::BOOLEAN).about("Whether BMCs reach the virtual media by an external address."),
-            Field::new("watchAllNamespaces", Shape::BOOLEAN).about("Whether hosts of all namespaces are managed."),
-        ]),
-    ).about("What the provisioning network is to be."),
-    Field::new(
-        "status",
-        Shape::object(&[
-            Field::new("conditions", Shape::list(&CONDITION).keyed_by(&["type"])).about("What is known of it."),
-            Field::new("generations", Shape::list(&GENERATION).keyed_by(&["group", "resource", "namespace", "name"])).about("What was made for it."),
-            Field::new("latestAvailableRevision", Shape::INT32.ruled_by(&[GROWS])).about("The newest revision that was rolled out."),
-            Field::new("observedGeneration", Shape::INT64).about("The generation of the object that this is about."),
-            Field::new("readyReplicas", Shape::INT32).about("How many instances are ready."),
-            Field::new("version", TEXT).about("The version that runs."),
-        ]),
-    ).about("What the provisioning network is."),
-]);

@@ -95,8 +95,8 @@ pub(super) fn served(object: &Provisioning, settings: &Settings) -> anyhow::Resu
     };
     if !addresses.contains(&IpAddr::V4(address)) {
         return Err(unservable(format!(
-            "spec.provisioningIP: {interface} does not have the address {address}: `ip address add {address}/PREFIX dev \
-             {interface}`"
+            "spec.provisioningIP: {interface} does not have the address {address}: `ip address add {address}/PREFIX \
+             dev {interface}`"
         ))
         .into());
     }

@@ -13,8 +13,8 @@ pub const PAUSED: &str = "provisioning.metal3.io/paused";
 pub fn unacted(object: &Provisioning) -> Vec<String> {
     let paused = object.metadata.annotation(PAUSED).map(|_| {
         format!(
-            "metadata.annotations[{PAUSED}] is accepted but not acted on: changes of the network are taken over all the \
-             same; halt the fleet with `firesteel halt` where hosts are to be left as they are"
+            "metadata.annotations[{PAUSED}] is accepted but not acted on: changes of the network are taken over \
+             all the same; halt the fleet with `firesteel halt` where hosts are to be left as they are"
         )
     });
     let network = object.network().ok();
@@ -30,7 +30,7 @@ pub fn unserved(network: &Network) -> Option<String> {
     match (network.address, network.cidr) {
         (Some(IpAddr::V6(_)), _) => line(
             "spec.provisioningIP",
-            "only IPv4 is served yet, and as long as this is an IPv6 address no machine is served; give an IPv4 address",
+            "only IPv4 is served yet, and with an IPv6 address no machine is served; give an IPv4 address",
         ),
         (None, _) => line(
             "spec.provisioningNetwork",
@@ -73,7 +73,7 @@ fn unacted_fields(spec: &ProvisioningSpec) -> Vec<String> {
         (
             "spec.additionalNTPServers",
             mode != NetworkMode::Managed && !spec.additional_ntp_servers.is_empty(),
-            "time servers are handed out by DHCP, which is not this appliance's in this mode; have its server name them",
+            "time servers are handed out by DHCP, which is not ours in this mode; have its server name them",
         ),
         (
             "spec.provisioningDHCPRange",
