@@ -86,10 +86,12 @@ pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, 
             script.line("exit 1");
         }
     }
-    if script.text.len() > SCRIPT_BYTES_MAX {
-        return Err(RenderError::Long);
-    }
-    Ok(script.text)
+    bounded(script.text)
+}
+
+/// The script, where iPXE can hold it.
+fn bounded(text: String) -> Result<String, RenderError> {
+    if text.len() > SCRIPT_BYTES_MAX { Err(RenderError::Long) } else { Ok(text) }
 }
 
 /// Why an iPXE of this `${buildarch}` gets no kernel.
@@ -206,5 +208,19 @@ impl Script {
         self.echo("Firesteel", &format!("{why}, restarting in {RESTART_PAUSE_S} seconds"));
         self.line(&format!("sleep {RESTART_PAUSE_S}"));
         self.line("reboot");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No entry has so long a script today: arguments, token and texts have bounds of their own.
+    #[test]
+    fn a_script_that_ipxe_cannot_hold_is_an_error() {
+        for (bytes, is_held) in [(0, true), (SCRIPT_BYTES_MAX, true), (SCRIPT_BYTES_MAX + 1, false)] {
+            let script = bounded("x".repeat(bytes));
+            assert_eq!(script.map(|script| script.len()), if is_held { Ok(bytes) } else { Err(RenderError::Long) });
+        }
     }
 }

@@ -140,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn the_relay_is_the_one_that_the_packet_names() {
+        let mut packet = Packet::new(Operation::Request, 1, Mac([2, 0, 0, 0, 0, 1]));
+        assert_eq!(Client::of(&packet).relay, None);
+        packet.giaddr = Ipv4Addr::new(10, 78, 0, 1);
+        assert_eq!(Client::of(&packet).relay, Some(packet.giaddr));
+    }
+
+    #[test]
     fn odd_lengths_and_placeholders_are_no_identity() {
         let odd = client(&[(93, &[0]), (94, &[1, 2]), (97, &[0; 17]), (77, &[]), (12, b"a\x1b[2Jb"), (60, &[0xff])]);
         assert_eq!((odd.archs, odd.undi_version, odd.uuid), (vec![], None, None));

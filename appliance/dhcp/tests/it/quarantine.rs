@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use firesteel_dhcp::wire::MessageType;
+use firesteel_dhcp::wire::{MessageType, code};
 use firesteel_dhcp::{
     Config, DECLINE_REST, DeclineOutcome, Mac, Network, Pool, RESTING_MAX, RESTS_PER_CLIENT, Refusal, Reservation, What,
 };
@@ -94,6 +94,21 @@ fn a_declined_offer_that_does_not_rest_is_written_nowhere() {
     lab.disk_waits = true;
     assert_eq!(lab.decline(mac(9), offered), DeclineOutcome::ClientLimit);
     assert!(lab.pending.is_empty());
+}
+
+/// It was set aside for the client that had just declined it, until the offer ended.
+#[test]
+fn a_declined_offer_that_does_not_rest_is_there_for_others_at_once() {
+    let mut lab = Lab::new(hundred());
+    for _ in 0..RESTS_PER_CLIENT {
+        let address = lab.obtain(9);
+        lab.decline(mac(9), address);
+    }
+    let offered = lab.ask(&discover(9)).packet.yiaddr;
+    assert_eq!(lab.decline(mac(9), offered), DeclineOutcome::ClientLimit);
+    let mut wishing = discover(10);
+    wishing.options.set(code::REQUESTED_ADDRESS, offered.octets());
+    assert_eq!(lab.ask(&wishing).packet.yiaddr, offered);
 }
 
 #[test]

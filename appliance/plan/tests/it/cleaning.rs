@@ -14,7 +14,7 @@ use firesteel_resources::{
 
 use crate::world::{World, disk, image, run_to_write, with_work};
 
-fn book(world: &mut World, consumer: Option<&str>) {
+pub(crate) fn book(world: &mut World, consumer: Option<&str>) {
     let reference = consumer.map(|name| ObjectReference {
         kind: "HostClaim".into(),
         namespace: "tenants".into(),
@@ -38,7 +38,7 @@ fn cleans(world: &World) -> usize {
     world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. }))
 }
 
-fn serials(disks: &[DiskIdentity]) -> Vec<&str> {
+pub(crate) fn serials(disks: &[DiskIdentity]) -> Vec<&str> {
     disks.iter().map(|disk| disk.serial.as_str()).collect()
 }
 
@@ -49,7 +49,7 @@ fn condition(world: &World, name: &str) -> (ConditionStatus, String, String) {
 }
 
 /// A host with a data disk, installed for the claim `one`.
-fn installed_for_a_claim() -> World {
+pub(crate) fn installed_for_a_claim() -> World {
     let mut world = World::new();
     world.disks = vec![disk("sda", "A", 20), disk("sdb", "DATA", 500)];
     book(&mut world, Some("one"));
@@ -60,7 +60,7 @@ fn installed_for_a_claim() -> World {
 }
 
 /// Runs until a plan to erase was issued, and undoes what the obedient agent did with it.
-fn run_to_erase(world: &mut World) -> ErasePlan {
+pub(crate) fn run_to_erase(world: &mut World) -> ErasePlan {
     for _ in 0..300 {
         if world.booting {
             world.hello();

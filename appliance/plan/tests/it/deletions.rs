@@ -2,10 +2,10 @@
 
 use firesteel_plan::{
     Effect,
-    host::{LineageSeen, NetworkDataSeen, Work},
+    host::{Failure, LineageSeen, NetworkDataSeen, Work},
 };
 use firesteel_resources::{
-    bare_metal_host::{ProvisioningState as S, annotations},
+    bare_metal_host::{ErrorType, ProvisioningState as S, annotations},
     hardware::{DiskRecord, TableRecord},
 };
 
@@ -204,4 +204,36 @@ fn failures_are_counted_anew_where_the_owner_comes_back() {
     world.edit(|host| host.spec.consumer_ref = consumer);
     world.run();
     assert_eq!((world.state(), world.memory().clean_failures), (S::Available, 0), "{}", world.reason());
+}
+
+/// Three failures are borne, the fourth ends it; one from before the deletion was asked for does not count as a try.
+#[test]
+fn a_cleaning_is_given_up_after_the_failure_beyond_the_bound_and_not_before() {
+    let max = World::new().seen.limits.delete_failures_max;
+    let cases = [(0, true, false), (max, true, false), (max + 1, true, true), (max + 2, true, true)];
+    for (failures, is_since, expected) in cases.into_iter().chain([(max + 1, false, false)]) {
+        let mut world = World::new();
+        world.run();
+        world.seen.network_data = NetworkDataSeen::Missing;
+        world.edit(|host| host.spec.image = None);
+        world.settle();
+        assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
+        let before = world.now;
+        world.pass(60);
+        world.delete();
+        let at = if is_since { world.now } else { before };
+        world.seen.memory.clean_failures = failures;
+        world.seen.memory.failure = Some(Failure {
+            kind: ErrorType::Provisioning,
+            message: "ceph".into(),
+            count: failures,
+            at,
+            retry_at: Some(world.now),
+            until_edit: false,
+            inputs: String::new(),
+        });
+        world.step();
+        assert_eq!(gave_up(&world), expected, "{failures} {is_since}: {}", world.reason());
+        assert_eq!(world.state() == S::PoweringOff, expected);
+    }
 }

@@ -29,6 +29,8 @@ mod restored;
 mod rollout;
 mod skew;
 mod slots;
+mod supplied;
+mod tenancy;
 mod uninterruptible;
 mod wipes;
 mod world;

@@ -103,6 +103,11 @@ fn versions_are_read_in_both_styles() {
         ("9.6.20250701-012345678", None),
         ("9.6.20250701-01234567", rhel(9, 6)),
         ("+9.6.20250701-0", None),
+        ("9.6.20250701.5-0", None),
+        ("9.6.2025070x-0", None),
+        ("9.6.20250701-x", None),
+        ("48..202109241901-0", None),
+        ("48.é4.202109241901-0", None),
     ] {
         assert_eq!(rhcos(release), version, "{release}");
         // What is told of a version must be storable: a status that is refused would stop all.

@@ -1,8 +1,9 @@
 //! Many hosts, and slots for some of them.
 
 use firesteel_plan::{
-    admission::{AT_ONCE, Offer, Slots},
-    host::standing,
+    HostMemory,
+    admission::{AT_ONCE, Offer, Slots, Standing},
+    host::{Admitted, standing},
 };
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S};
 
@@ -150,4 +151,18 @@ fn after_a_start_the_hosts_at_work_go_first() {
     }
     fleet.go_on();
     assert_eq!(fleet.delayed(), [20, 21]);
+}
+
+/// A paused host keeps nobody out, whatever it was at when it was paused.
+#[test]
+fn a_paused_host_counts_for_no_slot_and_stands_in_no_line() {
+    let mut world = World::new();
+    let since = world.now;
+    let busy = HostMemory { admitted: Some(Admitted { since, resumed: false }), ..HostMemory::default() };
+    let waiting = HostMemory { delayed: Some(since), ..HostMemory::default() };
+    let idle = HostMemory::default();
+    let stand = |world: &World| [&busy, &waiting, &idle].map(|memory| standing(memory, &world.seen));
+    assert_eq!(stand(&world), [Standing::Busy, Standing::Waiting { since }, Standing::Idle]);
+    world.annotate("baremetalhost.metal3.io/paused", "");
+    assert_eq!(stand(&world), [Standing::Idle; 3]);
 }
