@@ -15,6 +15,7 @@ use firesteel_ramdisk::{Flavour, Set, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    building::build,
     image::{self, System},
     progress::{Step, bytes, say},
     tools::Tools,
@@ -206,7 +207,7 @@ pub fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result
 }
 
 /// Cargo itself, or a program that is given it to run.
-fn cargo_command(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+pub(crate) fn cargo_command(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(repository()).envs(environment.iter().copied());
     if !std::io::stderr().is_terminal() {
@@ -245,7 +246,7 @@ pub const WORKSPACE: [&str; 7] = [
 
 /// All that this computer runs.
 pub fn build_programs() -> anyhow::Result<()> {
-    cargo(&[&["build", "--profile", PROFILE, "--quiet", "--bins"], &WORKSPACE[..]].concat(), &[])
+    build(&[&["build", "--profile", PROFILE, "--bins"], &WORKSPACE[..]].concat(), &[])
 }
 
 fn build_appliance() -> anyhow::Result<PathBuf> {
@@ -295,7 +296,7 @@ const STATIC: (&str, &str) = ("RUSTFLAGS", "-C target-feature=+crt-static");
 
 /// Cargo's arguments for static programs.
 fn static_arguments<'a>(programs: &[StaticProgram], folder: &'a str) -> Vec<&'a str> {
-    let mut arguments = vec!["build", "--quiet", "--profile", "agent", "--target", TARGET, "--target-dir", folder];
+    let mut arguments = vec!["build", "--profile", "agent", "--target", TARGET, "--target-dir", folder];
     for program in programs {
         arguments.extend(["-p", program.package()]);
     }
@@ -304,7 +305,7 @@ fn static_arguments<'a>(programs: &[StaticProgram], folder: &'a str) -> Vec<&'a 
 
 fn build_static(program: StaticProgram) -> anyhow::Result<PathBuf> {
     let step = Step::begin(format!("building the {} (static, small)", program.name()));
-    cargo(&static_arguments(&[program], &static_folder().to_string_lossy()), &[STATIC])?;
+    build(&static_arguments(&[program], &static_folder().to_string_lossy()), &[STATIC])?;
     let path = program.path();
     let size = std::fs::metadata(&path).with_context(|| format!("finding {}", path.display()))?.len();
     step.end_with(&bytes(size));
@@ -338,7 +339,8 @@ impl StaticBuild {
         let folder = static_folder();
         let folder = folder.to_string_lossy();
         let build = static_arguments(&[StaticProgram::Agent, StaticProgram::WipeGuest], &folder);
-        let arguments = [&["-n", "10", "cargo"][..], &build].concat();
+        // Its progress would run into that of what is shown meanwhile.
+        let arguments = [&["-n", "10", "cargo"][..], &build, &["--quiet"]].concat();
         Ok(Self(cargo_command("nice", &arguments, &[STATIC]).spawn().context("running cargo by nice")?))
     }
 

@@ -12,8 +12,9 @@ use anyhow::{Context as _, bail};
 use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Manifest, cpio::Archive, manifest};
 
 use crate::{
-    artefacts::{WORKSPACE, cargo, target_folder},
+    artefacts::{WORKSPACE, target_folder},
     bmc::BmcKind,
+    building::build,
     lab::{HostPlan, Lab, LabConfig},
     machine::{DiskBus, Firmware},
     probe::KERNEL_FIRST_LINE,
@@ -29,7 +30,7 @@ const INIT_LINE: &str = "LAB-EMPTY-INIT";
 pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
     let step = Step::begin("building the benchmark");
     let wanted = ["--bin", name, "--bin", "firesteel"];
-    cargo(&[&["build", "--release", "--quiet"], &wanted[..], &WORKSPACE].concat(), &[])?;
+    build(&[&["build", "--release"], &wanted[..], &WORKSPACE].concat(), &[])?;
     step.end();
     let program = target_folder().join("release").join(name);
     let status = Command::new(&program).args(arguments).status().context("running the benchmark")?;
@@ -42,7 +43,7 @@ pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
 /// The appliance as users build it.
 pub fn appliance() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the appliance as users do");
-    cargo(&[&["build", "--release", "--quiet", "--bin", "firesteel"][..], &WORKSPACE].concat(), &[])?;
+    build(&[&["build", "--release", "--bin", "firesteel"][..], &WORKSPACE].concat(), &[])?;
     step.end();
     Ok(target_folder().join("release/firesteel"))
 }

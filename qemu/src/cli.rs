@@ -1,43 +1,34 @@
 //! The command line of the lab, and which command needs which preparation.
 
-use std::{
-    future::Future,
-    path::PathBuf,
-    process::{Command as Program, ExitCode, Stdio},
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use serde::{Deserialize, Serialize};
-use tokio::{
-    runtime::Runtime,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::runtime::Runtime;
 
 use crate::{
-    artefacts::{
-        Artefacts, ImageFormat, PROFILE, StaticBuild, WantedImage, build_programs, build_volume_files, cargo, programs,
-    },
+    all::AllBegun,
+    artefacts::{Artefacts, ImageFormat, WantedImage},
     attack::{self, AttackOptions},
     bench,
     bench_serve::{self, ServeOptions},
     bmc::chassis::{self, ChassisOptions},
     console,
     demo::{self, DemoOptions},
+    ending::{LabEnding, interrupted, unless_interrupted},
     image::System,
     lab::LabConfig,
     machine::Accel,
     probe,
-    progress::{Step, print, say},
+    progress::{print, say},
     runs::RunFolder,
     sandbox,
-    scenario::{self, Chosen},
     standing::{self, UpOptions},
+    suites,
+    testing::{self, TestOptions, TestsPrepared},
     tools::Tools,
 };
-
-/// 128 + SIGINT, as shells say it.
-const INTERRUPTED: u8 = 130;
 
 /// Firesteel's lab: virtual machines that boot over a virtual network.
 #[derive(Debug, Parser)]
@@ -62,14 +53,7 @@ enum Command {
     /// Take bare machines to a running operating system, and show each step
     Demo(DemoOptions),
     /// Run all tests: units, then end to end
-    Test {
-        /// Also the scenarios that take longer
-        #[arg(long)]
-        all: bool,
-        /// Only these scenarios, no unit tests: names, or paths of scenario files
-        #[arg(long, value_name = "NAME|FILE", value_parser = scenario::named)]
-        scenario: Vec<Chosen>,
-    },
+    Test(TestOptions),
     /// The appliance on a fake clock among hosts, BMCs and networks that fail: a million steps with
     /// every fault many times, or as many as asked for
     Simulate {
@@ -180,6 +164,9 @@ struct WipeOptions {
 #[derive(Debug, Serialize, Deserialize)]
 struct Prepared {
     artefacts: Artefacts,
+    /// Of `test --all`.
+    #[serde(default)]
+    begun: Option<AllBegun>,
 }
 
 /// Runs the command line.
@@ -227,10 +214,10 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Command::Wipe(options) => in_one_guest(&cli, &tools, options, crate::wipe::full)?,
         Command::ForeignDisks(options) => in_one_guest(&cli, &tools, options, crate::wipe::foreign_disks)?,
         Command::Bench(Bench::Wipe(options)) => in_one_guest(&cli, &tools, options, crate::wipe::bench)?,
-        Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
-        Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
+        Command::Simulate { steps, seed } => suites::simulate(steps.zip(*seed))?,
+        Command::Fuzz { targets, minutes, keep } => suites::fuzz(targets, minutes, *keep)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
-        Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot | Bench::Serve(_)) => {
+        Command::Demo(_) | Command::Test(_) | Command::Up(_) | Command::Bench(Bench::Boot | Bench::Serve(_)) => {
             return in_two_lives(&cli, tools);
         }
     }
@@ -280,12 +267,18 @@ async fn accel(cli: &Cli, tools: &Tools, artefacts: &Artefacts, run: &RunFolder)
 
 fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
     let Some((prepared, run)) = sandbox::second_life::<Prepared>()? else {
-        let artefacts = prepare(&cli.command, &tools)?;
+        let prepared = match &cli.command {
+            Command::Test(options) => match testing::prepare(options, &tools)? {
+                TestsPrepared::Scenarios(tests) => Prepared { artefacts: tests.artefacts, begun: tests.begun },
+                TestsPrepared::Over(code) => return Ok(code),
+            },
+            command => Prepared { artefacts: prepare(command, &tools)?, begun: None },
+        };
         let run = RunFolder::create(&tools.cache)?;
-        return Err(sandbox::begin_second_life(&Prepared { artefacts }, run).into());
+        return Err(sandbox::begin_second_life(&prepared, run).into());
     };
     let runtime = runtime()?;
-    let done = runtime.block_on(inside(cli, &tools, prepared.artefacts, &run));
+    let done = runtime.block_on(inside(cli, &tools, prepared, &run));
     // Whatever was still under way is dropped here, and with it machines and appliance.
     drop(runtime);
     if let Err(error) = &done {
@@ -300,24 +293,11 @@ fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
 
 /// What has to be built while the computer's own network is there.
 fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
-    let (mut with_switch, mut wipe_guest) = (false, PathBuf::new());
     let images: Vec<WantedImage> = match command {
         Command::Demo(options) => vec![options.image.into()],
         Command::Up(options) => vec![options.image.into()],
-        Command::Test { all, scenario } => {
-            let chosen = chosen(*all, scenario)?;
-            // Beside the tests: most of it is one core's work, and some of theirs is waiting.
-            let guest = chosen.iter().any(Chosen::wipes).then(StaticBuild::start).transpose()?;
-            if scenario.is_empty() {
-                unit_tests(*all)?;
-            }
-            if let Some(guest) = guest {
-                wipe_guest = guest.finish()?;
-            }
-            with_switch = chosen.iter().any(Chosen::has_switch);
-            chosen.iter().flat_map(Chosen::images).collect()
-        }
-        Command::Down
+        Command::Test(_)
+        | Command::Down
         | Command::Exec { .. }
         | Command::Console { .. }
         | Command::Image { .. }
@@ -330,94 +310,15 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::ForeignDisks(_)
         | Command::Bench(_) => Vec::new(),
     };
-    let chosen = if let Command::Test { all, scenario } = command { chosen(*all, scenario)? } else { Vec::new() };
-    let mut artefacts = Artefacts { wipe_guest, ..Artefacts::make(tools, &images, with_switch)? };
-    if chosen.iter().any(Chosen::has_volumes) {
-        artefacts.volume_files = build_volume_files(tools)?;
-    }
+    let mut artefacts = Artefacts::make(tools, &images, false)?;
     if matches!(command, Command::Bench(Bench::Serve(_))) {
         artefacts.firesteel = bench::appliance()?;
     }
     Ok(artefacts)
 }
 
-fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
-    match (named.is_empty(), all) {
-        (false, _) => Ok(named.to_vec()),
-        (true, false) => Chosen::standard(),
-        (true, true) => Chosen::all(),
-    }
-}
-
-/// Of the simulation's million steps that every run of the tests goes: one of so many parts. `--all` and `simulate` go
-/// all of them.
-const SIMULATED_PART: &str = "5";
-/// Seeds of each damage that `--all` does to a database; every run of the tests goes a few.
-const DAMAGE_SEEDS: &str = "200";
-
-/// How long `--all` has each flood of the suite `attacks` last; every other run of the tests takes the suite's own five
-/// seconds.
-const FLOOD_SECONDS: &str = "60";
-/// How large a sparse disk `--all` imports. It is hashed as a whole, which takes minutes.
-const SPARSE_GIB: &str = "200";
-
-/// Slots for tests that run at once: two for a core. The profile `lab` of `.config/nextest.toml` gives a test two of
-/// them, and one to a test that mostly waits for processes of its own.
-fn test_slots() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// cargo-nextest runs tests in parallel across crates; where it is not installed, cargo does.
-fn unit_tests(all: bool) -> anyhow::Result<()> {
-    // The simulation is the longest of them.
-    let part: &[(&str, &str)] = if all {
-        &[
-            ("FIRESTEEL_DAMAGE_SEEDS", DAMAGE_SEEDS),
-            ("FIRESTEEL_FLOOD_SECONDS", FLOOD_SECONDS),
-            ("FIRESTEEL_TEST_SPARSE_GIB", SPARSE_GIB),
-        ]
-    } else {
-        &[("FIRESTEEL_SIM_PART", SIMULATED_PART)]
-    };
-    let step = Step::begin("running unit and property tests");
-    let mut nextest = Program::new("cargo");
-    nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
-    if nextest.status().is_ok_and(|status| status.success()) {
-        // Who mends one failure wants to know of the others.
-        let run = ["nextest", "run", "--cargo-profile", PROFILE, "--workspace", "--no-fail-fast"];
-        let slots = test_slots().to_string();
-        cargo(&[&run[..], &["--profile", "lab", "--test-threads", &slots]].concat(), part)?;
-    } else {
-        cargo(&["test", "--profile", PROFILE, "--quiet", "--workspace"], part)?;
-    }
-    step.end();
-    Ok(())
-}
-
-/// The simulation by itself, as long as asked for.
-fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
-    let arguments = ["test", "--profile", PROFILE, "--workspace", "--test", "simulation", "wild::a_million_steps"];
-    let arguments = [&arguments[..], &["--", "--exact", "--nocapture"]].concat();
-    match asked {
-        None => cargo(&arguments, &[]),
-        Some((steps, seed)) => {
-            let (steps, seed) = (steps.to_string(), seed.to_string());
-            cargo(&arguments, &[("FIRESTEEL_SIM_STEPS", &steps), ("FIRESTEEL_SIM_SEED", &seed)])
-        }
-    }
-}
-
-/// The runner is built with everything else; the parsers it builds itself, with other flags.
-fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
-    build_programs()?;
-    let mut runner = Program::new(programs().join("firesteel-fuzz"));
-    let status = runner.args(targets).args(["--minutes", minutes]).args(keep.then_some("--keep")).status();
-    let status = status.context("running the fuzzer")?;
-    anyhow::ensure!(status.success(), "fuzzing failed ({status})");
-    Ok(())
-}
-
-async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
+async fn inside(cli: &Cli, tools: &Tools, prepared: Prepared, run: &RunFolder) -> anyhow::Result<ExitCode> {
+    let Prepared { artefacts, begun } = prepared;
     let accel = accel(cli, tools, &artefacts, run).await?;
     let config = LabConfig {
         tools: tools.clone(),
@@ -428,12 +329,12 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         config_plain_port: None,
     };
     match &cli.command {
-        Command::Demo(options) => unless_interrupted(demo::run(config, options)).await,
-        Command::Test { all, scenario } => {
-            unless_interrupted(scenario::run_all(&chosen(*all, scenario)?, &config)).await
+        Command::Demo(options) => unless_interrupted(demo::run(config, options)).await.map(LabEnding::code),
+        Command::Test(options) => testing::run(options, config, begun).await,
+        Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await.map(LabEnding::code),
+        Command::Bench(Bench::Serve(options)) => {
+            unless_interrupted(bench_serve::serve(config, options)).await.map(LabEnding::code)
         }
-        Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
-        Command::Bench(Bench::Serve(options)) => unless_interrupted(bench_serve::serve(config, options)).await,
         Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
         Command::Down
         | Command::Exec { .. }
@@ -448,26 +349,6 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         | Command::ForeignDisks(_)
         | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }
-}
-
-async fn unless_interrupted(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
-    tokio::select! {
-        done = work => done.map(|()| ExitCode::SUCCESS),
-        () = interrupted() => {
-            say("interrupted: switching everything off");
-            Ok(ExitCode::from(INTERRUPTED))
-        }
-    }
-}
-
-async fn interrupted() {
-    let mut waits = Vec::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        if let Ok(mut stream) = signal(kind) {
-            waits.push(Box::pin(async move { stream.recv().await }));
-        }
-    }
-    futures_util::future::select_all(waits).await;
 }
 
 fn runtime() -> anyhow::Result<Runtime> {

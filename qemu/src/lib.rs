@@ -8,6 +8,8 @@
 //!      -> lab       net + appliance + machine[] + bmc[]   -> demo | scenario | up
 //! ```
 //!
+//! `test --all` is a row of pieces with a record (`all`), under the digest of the files that are tested (`checkout`).
+//!
 //! What can misbehave: disks (the crate `firesteel-lab-disk`), BMCs (`bmc`), image origins (`files`),
 //! wires (`link`) and another machine (`attack`). Scenario files say when they do.
 //!
@@ -18,15 +20,19 @@
 //! child dies with the lab (`os`), and files lie in one folder per run, which the next start removes
 //! if a killed run left it.
 
+pub mod all;
 pub mod appliance;
 pub mod artefacts;
 pub mod attack;
 pub mod bench;
 pub mod bench_serve;
 pub mod bmc;
+pub mod building;
+pub mod checkout;
 pub mod cli;
 pub mod console;
 pub mod demo;
+pub mod ending;
 pub mod files;
 pub mod image;
 pub mod lab;
@@ -45,7 +51,9 @@ pub mod sandbox;
 pub mod scenario;
 pub mod serial;
 pub mod standing;
+pub mod suites;
 pub mod switch;
+pub mod testing;
 pub mod tools;
 pub mod view;
 pub mod wipe;

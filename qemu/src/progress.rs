@@ -11,6 +11,11 @@ pub fn say(text: &str) {
     drop(writeln!(io::stderr(), "{}lab: {text}", erase()));
 }
 
+/// A line of another program, as it is.
+pub fn pass_on(line: &str) {
+    drop(writeln!(io::stderr(), "{}{line}", erase()));
+}
+
 /// A line that the next one replaces; only where somebody watches.
 pub fn say_for_now(text: &str) {
     if io::stderr().is_terminal() {
@@ -40,6 +45,12 @@ impl Step {
         let what = what.into();
         say(&format!("{what} …"));
         Self { what, since: Instant::now() }
+    }
+
+    /// How long it takes so far.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.since.elapsed()
     }
 
     pub fn end(self) {

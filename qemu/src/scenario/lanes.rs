@@ -10,6 +10,7 @@ use std::{
     collections::VecDeque,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
@@ -24,6 +25,9 @@ use crate::{
 
 /// No log is as large; disks, images and what is stored of them are.
 const LARGE_BYTES: u64 = 64 << 20;
+
+/// Hears of each scenario as soon as it has ended: its name, how long it took, and why it failed.
+pub type OnEnd = Arc<dyn Fn(&str, Duration, Option<&str>) + Send + Sync>;
 
 /// Scenarios that no lane has taken so far.
 #[derive(Debug, Default)]
@@ -54,27 +58,36 @@ impl Waiting {
 }
 
 /// Runs scenarios, all of them, and says which failed.
-pub async fn run_all(scenarios: &[Chosen], config: &LabConfig) -> anyhow::Result<()> {
+pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, on_end: &OnEnd) -> anyhow::Result<()> {
     let waiting = Arc::new(Mutex::new(Waiting::of(scenarios)));
     let second = {
-        let (waiting, config) = (waiting.clone(), config.clone());
-        in_network_of_its_own(move || async move { run_lane(Lane::Second, &waiting, &config).await })
+        let (waiting, config, on_end) = (waiting.clone(), config.clone(), on_end.clone());
+        in_network_of_its_own(move || async move { run_lane(Lane::Second, &waiting, &config, &on_end).await })
     };
-    let (of_first, of_second) = tokio::join!(run_lane(Lane::First, &waiting, config), second);
+    let (of_first, of_second) = tokio::join!(run_lane(Lane::First, &waiting, config, on_end), second);
     let failed = [of_first?, of_second??].concat();
     ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
     Ok(())
 }
 
 /// Runs scenarios one after the other until none waits. Returns the names of those that failed.
-async fn run_lane(lane: Lane, waiting: &Mutex<Waiting>, config: &LabConfig) -> anyhow::Result<Vec<String>> {
+async fn run_lane(
+    lane: Lane,
+    waiting: &Mutex<Waiting>,
+    config: &LabConfig,
+    on_end: &OnEnd,
+) -> anyhow::Result<Vec<String>> {
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).take(lane);
     let mut failed = Vec::new();
     while let Some(scenario) = next() {
         let step = Step::begin(format!("scenario {scenario}"));
         match scenario.run(config.clone()).await {
-            Ok(()) => step.end_with("passed"),
+            Ok(()) => {
+                on_end(&scenario.to_string(), step.elapsed(), None);
+                step.end_with("passed");
+            }
             Err(error) => {
+                on_end(&scenario.to_string(), step.elapsed(), Some(&format!("{error:#}")));
                 step.end_with("FAILED");
                 say(&format!("{scenario}: {error:#}"));
                 failed.push(scenario.to_string());

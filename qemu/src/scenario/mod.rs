@@ -23,7 +23,7 @@ mod second_claimant;
 mod stream;
 mod switched;
 
-pub use lanes::run_all;
+pub use lanes::{OnEnd, run_all};
 pub(crate) use play::is_blank;
 
 use std::{
