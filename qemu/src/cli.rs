@@ -20,6 +20,7 @@ use crate::{
     image::System,
     lab::LabConfig,
     machine::Accel,
+    mutants::{self, MutantOptions},
     probe,
     progress::{print, say},
     runs::RunFolder,
@@ -54,6 +55,8 @@ enum Command {
     Demo(DemoOptions),
     /// Run all tests: units, then end to end
     Test(TestOptions),
+    /// Change the code that decides, one place at a time, and see whether a test notices
+    Mutants(MutantOptions),
     /// The appliance on a fake clock among hosts, BMCs and networks that fail: a million steps with
     /// every fault many times, or as many as asked for
     Simulate {
@@ -216,6 +219,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Wipe(options)) => in_one_guest(&cli, &tools, options, crate::wipe::bench)?,
         Command::Simulate { steps, seed } => suites::simulate(steps.zip(*seed))?,
         Command::Fuzz { targets, minutes, keep } => suites::fuzz(targets, minutes, *keep)?,
+        Command::Mutants(options) => return mutants::run(options, &tools.cache),
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
         Command::Demo(_) | Command::Test(_) | Command::Up(_) | Command::Bench(Bench::Boot | Bench::Serve(_)) => {
             return in_two_lives(&cli, tools);
@@ -297,6 +301,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         Command::Demo(options) => vec![options.image.into()],
         Command::Up(options) => vec![options.image.into()],
         Command::Test(_)
+        | Command::Mutants(_)
         | Command::Down
         | Command::Exec { .. }
         | Command::Console { .. }
@@ -336,7 +341,8 @@ async fn inside(cli: &Cli, tools: &Tools, prepared: Prepared, run: &RunFolder) -
             unless_interrupted(bench_serve::serve(config, options)).await.map(LabEnding::code)
         }
         Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
-        Command::Down
+        Command::Mutants(_)
+        | Command::Down
         | Command::Exec { .. }
         | Command::Console { .. }
         | Command::Image { .. }

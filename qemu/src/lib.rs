@@ -8,7 +8,8 @@
 //!      -> lab       net + appliance + machine[] + bmc[]   -> demo | scenario | up
 //! ```
 //!
-//! `test --all` is a row of pieces with a record (`all`), under the digest of the files that are tested (`checkout`).
+//! `test --all` is a row of pieces with a record (`all`), under the digest of the files that are tested (`checkout`);
+//! `mutants` changes the deciding crates and runs their tests.
 //!
 //! What can misbehave: disks (the crate `firesteel-lab-disk`), BMCs (`bmc`), image origins (`files`),
 //! wires (`link`) and another machine (`attack`). Scenario files say when they do.
@@ -40,6 +41,7 @@ pub mod libvirt;
 pub mod link;
 pub mod machine;
 pub mod manifests;
+pub mod mutants;
 pub mod net;
 pub mod os;
 pub mod probe;
