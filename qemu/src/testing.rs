@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use crate::{
     all::{AllBegun, AllRun, PartOfAll},
-    artefacts::{Artefacts, StaticBuild, build_volume_files},
+    artefacts::{Artefacts, StaticBuild, build_volume_files, repository},
     ending::{LabEnding, unless_interrupted},
     lab::LabConfig,
     progress::say,
@@ -47,7 +47,8 @@ pub struct PreparedTests {
 
 /// Runs what needs no machine, and builds what the scenarios need.
 pub fn prepare(options: &TestOptions, tools: &Tools) -> anyhow::Result<TestsPrepared> {
-    let whole = options.all.then(|| AllRun::begin(&tools.cache, options.part, options.fresh)).transpose()?;
+    let whole =
+        options.all.then(|| AllRun::begin(&repository(), &tools.cache, options.part, options.fresh)).transpose()?;
     let chosen = match &whole {
         Some(run) => run.scenarios()?,
         None if options.scenario.is_empty() => Chosen::standard()?,
@@ -82,7 +83,7 @@ pub async fn run(options: &TestOptions, config: LabConfig, begun: Option<AllBegu
         let unheard: OnEnd = Arc::new(|_, _, _| {});
         return unless_interrupted(scenario::run_all(&named, &config, &unheard)).await.map(LabEnding::code);
     };
-    let whole = Arc::new(AllRun::resume(begun, &config.tools.cache, options.part)?);
+    let whole = Arc::new(AllRun::resume(begun, &repository(), &config.tools.cache, options.part)?);
     let pending = whole.scenarios()?;
     let on_end: OnEnd = {
         let whole = whole.clone();

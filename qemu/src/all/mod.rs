@@ -25,7 +25,6 @@ use piece::{TestPiece, has_passed, is_complete, summary};
 use record::{PieceEnd, PieceRecord};
 
 use crate::{
-    artefacts::repository,
     checkout::CheckoutState,
     progress::{Step, print, say},
     scenario::Chosen,
@@ -52,15 +51,16 @@ pub struct AllRun {
     part: PartOfAll,
     pieces: Vec<TestPiece>,
     names: Vec<String>,
+    repository: PathBuf,
     /// For what git writes.
     scratch: PathBuf,
 }
 
 impl AllRun {
     /// Begins a run, or goes on with one that came to no good end; `fresh` forgets what is on record of this part.
-    pub fn begin(cache: &Path, part: Option<PartOfAll>, fresh: bool) -> anyhow::Result<Self> {
+    pub fn begin(repository: &Path, cache: &Path, part: Option<PartOfAll>, fresh: bool) -> anyhow::Result<Self> {
         let folder = cache.join("tests");
-        let checkout = match CheckoutState::read(&repository(), &folder) {
+        let checkout = match CheckoutState::read(repository, &cache.join("tests-git")) {
             Ok(checkout) => Some(checkout),
             Err(error) => {
                 say(&format!("could not tell which files are tested, so this run is not resumed: {error:#}"));
@@ -70,7 +70,7 @@ impl AllRun {
         let name = checkout.as_ref().map_or(UNKNOWN, |checkout| checkout.tree.as_str());
         let record = PieceRecord::open(&folder, name)?;
         let begun = AllBegun { record: record.folder().to_owned(), checkout, at: Timestamp::now() };
-        let run = Self::of(begun, cache, part)?;
+        let run = Self::resume(begun, repository, cache, part)?;
         let ends = run.record.ends()?;
         if fresh || run.begun.checkout.is_none() || is_complete(&run.names, &ends) {
             run.record.forget(&run.names)?;
@@ -82,16 +82,13 @@ impl AllRun {
     }
 
     /// The run that the first life began.
-    pub fn resume(begun: AllBegun, cache: &Path, part: Option<PartOfAll>) -> anyhow::Result<Self> {
-        Self::of(begun, cache, part)
-    }
-
-    fn of(begun: AllBegun, cache: &Path, part: Option<PartOfAll>) -> anyhow::Result<Self> {
+    pub fn resume(begun: AllBegun, repository: &Path, cache: &Path, part: Option<PartOfAll>) -> anyhow::Result<Self> {
         let part = part.unwrap_or(PartOfAll::WHOLE);
         let pieces = part.of(TestPiece::all(suites::has_nextest())?);
         let names = pieces.iter().map(TestPiece::name).collect();
         let record = PieceRecord::at(begun.record.clone());
-        Ok(Self { begun, record, part, pieces, names, scratch: cache.join("tests") })
+        let (repository, scratch) = (repository.to_owned(), cache.join("tests-git"));
+        Ok(Self { begun, record, part, pieces, names, repository, scratch })
     }
 
     #[must_use]
@@ -143,7 +140,7 @@ impl AllRun {
 
     fn change(&self) -> Option<String> {
         let begun_with = self.begun.checkout.as_ref()?;
-        match CheckoutState::read(&repository(), &self.scratch) {
+        match CheckoutState::read(&self.repository, &self.scratch) {
             Ok(now) if now.tree == begun_with.tree => None,
             Ok(_) => Some("files of the checkout changed while it ran: run it again".to_owned()),
             Err(error) => Some(format!("could not tell whether files changed while it ran: {error:#}")),
@@ -170,5 +167,102 @@ impl AllRun {
             say("started again on the same files, this goes on with what has not passed");
         }
         Ok(has_all_passed)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::checkout::git;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A checkout with one file, and a cache.
+    fn checkout(folder: &Path) -> (PathBuf, PathBuf) {
+        let repository = folder.join("repository");
+        fs::create_dir(&repository).unwrap();
+        fs::write(repository.join("a"), "1").unwrap();
+        git(&repository, &["init", "--quiet"], &[]).unwrap();
+        git(&repository, &["add", "--all"], &[]).unwrap();
+        let name = ["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "x"];
+        git(&repository, &name, &[]).unwrap();
+        (repository, folder.join("cache"))
+    }
+
+    fn pending(run: &AllRun) -> Vec<String> {
+        run.pending().unwrap().into_iter().map(TestPiece::name).collect()
+    }
+
+    #[test]
+    fn a_run_goes_on_with_what_has_not_passed_on_the_same_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (repository, cache) = checkout(folder.path());
+        let begin = |fresh| AllRun::begin(&repository, &cache, None, fresh).unwrap();
+        let first = begin(false);
+        let all = first.names.clone();
+        assert_eq!(pending(&first), all);
+        first.note("life", SECOND, None);
+        first.note("pool", SECOND, Some("no"));
+        assert!(!first.conclude().unwrap());
+
+        let second = begin(false);
+        let left: Vec<String> = all.iter().filter(|name| *name != "life").cloned().collect();
+        assert_eq!(pending(&second), left);
+        let scenarios: Vec<String> = second.scenarios().unwrap().iter().map(Chosen::to_string).collect();
+        assert!(scenarios.contains(&"pool".to_owned()) && !scenarios.contains(&"life".to_owned()), "{scenarios:?}");
+        let resumed = AllRun::resume(second.begun().clone(), &repository, &cache, None).unwrap();
+        assert_eq!(pending(&resumed), left, "the second life sees the same");
+
+        all.iter().for_each(|name| second.note(name, SECOND, None));
+        assert!(pending(&second).is_empty() && second.conclude().unwrap());
+        let summary = fs::read_to_string(second.begun.record.join("summary-1-of-1.txt")).unwrap();
+        assert!(summary.ends_with(&format!("\n{} passed, 0 failed\n", all.len())), "{summary}");
+        let third = begin(false);
+        assert_eq!(pending(&third), all, "the run was over");
+        third.note("life", SECOND, None);
+        assert_eq!(pending(&begin(true)), all, "it was to begin at its start");
+    }
+
+    #[test]
+    fn what_passed_counts_for_no_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (repository, cache) = checkout(folder.path());
+        let begin = || AllRun::begin(&repository, &cache, None, false).unwrap();
+        let run = begin();
+        run.note("life", SECOND, None);
+        fs::write(repository.join("a"), "2").unwrap();
+        run.note("bond", SECOND, None);
+        let changed = begin();
+        assert_eq!(pending(&changed), changed.names);
+        fs::write(repository.join("a"), "1").unwrap();
+        let again = begin();
+        let left = pending(&again);
+        assert!(!left.contains(&"life".to_owned()) && left.contains(&"bond".to_owned()), "{left:?}");
+        let bond = again.record.ends().unwrap()["bond"].failure.clone().unwrap();
+        assert!(bond.contains("changed while it ran"), "{bond}");
+    }
+
+    #[test]
+    fn parts_keep_what_passed_of_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (repository, cache) = checkout(folder.path());
+        let begin = |part: &str, fresh| AllRun::begin(&repository, &cache, Some(part.parse().unwrap()), fresh).unwrap();
+        let first = begin("1/2", false);
+        first.names.iter().for_each(|name| first.note(name, SECOND, None));
+        assert!(first.conclude().unwrap());
+        let second = begin("2/2", true);
+        assert_eq!(pending(&second), second.names);
+        let whole = AllRun::begin(&repository, &cache, None, false).unwrap();
+        assert_eq!(pending(&whole).len(), second.names.len());
+    }
+
+    #[test]
+    fn without_git_nothing_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = || AllRun::begin(&folder.path().join("none"), &folder.path().join("cache"), None, false).unwrap();
+        begin().note("life", SECOND, None);
+        let run = begin();
+        assert_eq!(pending(&run), run.names);
     }
 }

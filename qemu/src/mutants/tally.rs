@@ -48,8 +48,9 @@ pub(super) fn report(title: &str, tallies: &[MutantTally]) -> String {
     for tally in tallies {
         let judged = tally.judged();
         let share = if judged == 0 { "–".to_owned() } else { format!("{} %", tally.noticed() * 100 / judged) };
+        let minutes = format!("{}.{}", tally.seconds / 60, tally.seconds % 60 / 6);
         text += &format!(
-            "{:8}  {:6}  {:5}  {:8}  {:6}  {:9}  {:6}  {:10}  {share:>7}  {:>7}{}\n",
+            "{:8}  {:6}  {:5}  {:8}  {:6}  {:9}  {:6}  {:10}  {share:>7}  {minutes:>7}{}\n",
             tally.part,
             tally.listed,
             tally.drawn,
@@ -58,7 +59,6 @@ pub(super) fn report(title: &str, tallies: &[MutantTally]) -> String {
             tally.timed_out,
             tally.missed.len(),
             tally.equivalent.len(),
-            format!("{}.{}", tally.seconds / 60, tally.seconds % 60 / 6),
             if tally.is_enough() { "" } else { "  NOT ENOUGH" },
         );
     }
