@@ -203,6 +203,7 @@ impl MutantCheck {
         let environment = [("CARGO_TARGET_DIR", &*target), ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")];
         let mut command = cargo_command("cargo", &["mutants"], &environment);
         command.arg("--dir").arg(&self.folders.tree).args(["--package", part.package(), "--file", part.files()]);
+        command.args(part.features());
         command.args(["--no-config", "--colors", "never", "--annotations", "none"]);
         command
     }

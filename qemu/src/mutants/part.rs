@@ -30,6 +30,14 @@ impl MutantPart {
         }
     }
 
+    /// Features that the package is built with: no program is linked for each mutant that no test needs.
+    pub(super) fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Write => &["--no-default-features", "--features", "import,write"],
+            Self::Plan | Self::Dhcp | Self::Boot | Self::Ignition => &[],
+        }
+    }
+
     /// Whether a file is one of those that are changed.
     pub(super) fn owns(self, file: &str) -> bool {
         self.files().split_once("**").is_some_and(|(folder, _)| file.starts_with(folder))
