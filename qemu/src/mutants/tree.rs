@@ -62,7 +62,7 @@ fn remove_others(tree: &Path, folder: &Path, listed: &BTreeSet<PathBuf>) -> anyh
 /// A file that is as it should be keeps its time, by which cargo tells what to build.
 fn copy_file(from: &Path, to: &Path) -> anyhow::Result<()> {
     let metadata = match fs::symlink_metadata(from) {
-        // Removed, and git was not told.
+        // Removed from the folder, and still in the index.
         Err(error) if error.kind() == ErrorKind::NotFound => return remove(to),
         metadata => metadata?,
     };

@@ -153,7 +153,7 @@ fn after_a_start_the_hosts_at_work_go_first() {
     assert_eq!(fleet.delayed(), [20, 21]);
 }
 
-/// A paused host keeps nobody out, whatever it was at when it was paused.
+/// A paused host takes no slot, whatever it was doing when it was paused.
 #[test]
 fn a_paused_host_counts_for_no_slot_and_stands_in_no_line() {
     let mut world = World::new();
