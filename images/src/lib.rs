@@ -11,7 +11,7 @@
 //!
 //! Two features, so that the agent in the ramdisk contains no parser of foreign formats:
 //! `import` (stream metadata, formats, downloads, signatures, the store, bundles) and `write` (the disk writer, partition tables,
-//! signatures). This crate knows no resource kind and no agent protocol: its callers map.
+//! signatures; imports use its readers of tables and signatures). This crate knows no resource kind and no agent protocol: its callers map.
 
 #[cfg(feature = "import")]
 pub mod bundle;
@@ -25,7 +25,7 @@ pub mod http;
 pub mod import;
 #[cfg(feature = "import")]
 pub mod openpgp;
-#[cfg(feature = "write")]
+#[cfg(any(feature = "import", feature = "write"))]
 pub mod write;
 
 pub use digest::Sha256;

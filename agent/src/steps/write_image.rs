@@ -81,6 +81,7 @@ fn failure(error: &WriteError) -> Failure {
 /// What a person can do about it.
 fn help(failure: &WriteFailure) -> &'static str {
     match failure {
+        WriteFailure::Partition(beyond) => beyond.help(),
         WriteFailure::NotWholeSectors { .. } | WriteFailure::Table { .. } => "use another image",
         WriteFailure::DoesNotFit { .. } => "use a smaller image, or name a larger disk",
         WriteFailure::BlockSize { .. } => "use an image that was made for the disk's block size, or name another disk",

@@ -8,6 +8,7 @@ use std::{
 use super::{
     control::{Aborted, Control, Phase, Progress},
     disk::{AlignedBuffer, Disk},
+    extent::{self, PartitionBeyondEnd},
     gpt::{self, GptError},
     guid::Guid,
     layout::{self, Layout},
@@ -105,6 +106,8 @@ pub enum WriteFailure {
     BlockSize { image: u32, disk: u32 },
     #[error("the image's partition table cannot be used")]
     Table { source: GptError },
+    #[error(transparent)]
+    Partition(#[from] PartitionBeyondEnd),
     #[error("clearing what the disk held before")]
     Clear { source: ClearError },
     #[error("getting the image")]
@@ -274,12 +277,17 @@ impl<'a> Writer<'a> {
     /// Whether the image's table suits this disk; asked before anything is changed.
     fn check_table(&self) -> Result<Option<gpt::Table>, WriteFailure> {
         let failed = |source| WriteFailure::Table { source };
-        let Some(image) = gpt::block_bytes_of(&self.head) else { return Ok(None) };
-        if image != self.disk.block_bytes() {
-            return Err(WriteFailure::BlockSize { image, disk: self.disk.block_bytes() });
+        let (disk_block, image_bytes) = (self.disk.block_bytes(), self.layout.raw_bytes);
+        let image_block = gpt::block_bytes_of(&self.head);
+        if let Some(image) = image_block.filter(|&image| image != disk_block) {
+            return Err(WriteFailure::BlockSize { image, disk: disk_block });
         }
+        // A classic table counts in the blocks of the disk that it is on.
+        extent::check_classic(&self.head, disk_block, image_bytes)?;
+        let Some(image) = image_block else { return Ok(None) };
         let table = gpt::parse(&self.head, image).map_err(failed)?;
         if let Some(table) = &table {
+            extent::check_table(table, image_bytes)?;
             let mut head = self.head.to_vec();
             gpt::complete(&mut head, table, self.disk.size_bytes(), Guid::default()).map_err(failed)?;
         }

@@ -1,7 +1,7 @@
 //! The safe disk writer. A disk becomes bootable only after everything else on it is proven.
 //!
 //! ```text
-//! first chunk of the image fits this disk?  -> no: nothing was changed
+//! first chunk of the image fits this disk, and its partitions end within the image?  -> no: nothing was changed
 //! old tables and signatures zeroed, read back
 //! all but first and last MiB of the image written (zero runs by the device's zeroing)
 //! the stream's length and digest match
@@ -10,29 +10,51 @@
 //! ```
 //!
 //! Any failure after the first change zeroes both tables again. The module knows no plan, no
-//! network and no report: [`Control`] is how its caller watches, pauses and stops it.
+//! network and no report: `Control` is how its caller watches, pauses and stops it.
+//!
+//! The readers of partition tables and signatures are pure, and imports use them too: of this module they are all that the
+//! feature `import` compiles.
 
+#[cfg(feature = "write")]
 mod control;
+#[cfg(feature = "write")]
 mod disk;
+pub mod extent;
 pub mod gpt;
 mod guid;
+#[cfg(feature = "write")]
 mod image;
+#[cfg(feature = "write")]
 mod layout;
 pub mod mbr;
+#[cfg(feature = "write")]
 pub mod metadata;
+#[cfg(feature = "write")]
 pub mod partition;
+#[cfg(feature = "write")]
 mod readback;
 pub mod signature;
+#[cfg(feature = "write")]
 mod stream;
+#[cfg(feature = "write")]
 mod sys;
+#[cfg(feature = "write")]
 mod table;
 
+#[cfg(feature = "write")]
 pub use control::{Aborted, Control, Phase, Progress, Unattended};
+#[cfg(feature = "write")]
 pub use disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader};
+pub use extent::{PartitionBeyondEnd, PartitionName};
 pub use guid::{Guid, ParseGuidError};
+#[cfg(feature = "write")]
 pub use image::{CompletedTable, DiskState, WriteError, WriteFailure, WriteSpec, Written, write_image};
+#[cfg(feature = "write")]
 pub use metadata::{ClearError, Cleared};
 pub use signature::Signature;
+#[cfg(feature = "write")]
 pub use stream::SourceError;
+#[cfg(feature = "write")]
 pub use sys::{Device, Inspected, OpenError};
+#[cfg(feature = "write")]
 pub use table::{ReadTableError, read_table};

@@ -103,6 +103,21 @@ fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
     let failure = untouched(&disk, write_image(&bad_stream[..], &disk, &bad_spec, &Unattended));
     assert!(matches!(failure, WriteFailure::Table { .. }));
 
+    // Its last partition ends 40 blocks before the end.
+    let (cut_stream, cut_spec) = stream_of(&image[..16 * MIB - 64 * 512]);
+    let failure = untouched(&disk, write_image(&cut_stream[..], &disk, &cut_spec, &Unattended));
+    assert!(matches!(failure, WriteFailure::Partition(_)), "{failure:?}");
+    let mut classic = vec![0; 4 * MIB];
+    classic[510..512].copy_from_slice(&[0x55, 0xaa]);
+    classic[446 + 4] = 0x83;
+    classic[446 + 8..446 + 16].copy_from_slice(&[0, 8, 0, 0, 0, 24, 0, 0]);
+    let (classic_stream, classic_spec) = stream_of(&classic);
+    write_image(&classic_stream[..], &TestDisk::new(24 * MIB, 512, &[]), &classic_spec, &Unattended).unwrap();
+    // In blocks of 4096 bytes it ends at 32 MiB.
+    let large_blocks = TestDisk::new(24 * MIB, 4096, &[]);
+    let failure = untouched(&large_blocks, write_image(&classic_stream[..], &large_blocks, &classic_spec, &Unattended));
+    assert!(matches!(failure, WriteFailure::Partition(_)), "{failure:?}");
+
     let failure = untouched(&disk, write_image(&b"not zstd at all"[..], &disk, &spec, &Unattended));
     assert!(matches!(failure, WriteFailure::Source { .. }));
 
