@@ -147,9 +147,13 @@ fn write_image(path: &Path, mib: u64) -> anyhow::Result<()> {
     use std::io::Write as _;
     let mut file = std::io::BufWriter::new(fs::File::create(path).context("making an image")?);
     let mut state = mib;
-    for _ in 0..mib {
-        let piece = noise(&mut state);
+    for number in 0..mib {
+        let mut piece = noise(&mut state);
         ensure!(piece.len() as u64 == MIB, "a piece of an image is no MiB");
+        if number == 0 {
+            // A boot sector: bytes that mean nothing are no image.
+            piece[510..512].copy_from_slice(&[0x55, 0xaa]);
+        }
         file.write_all(&piece).context("writing an image")?;
     }
     file.flush().context("writing an image")

@@ -262,7 +262,8 @@ impl Control {
     }
 }
 
-/// Formats are recognised by content; a declared one is only compared with what is found.
+/// Formats are recognised by content; a declared one is compared with what is found, and says that it is a disk whatever
+/// its bytes look like.
 fn declared(format: ImageFormat) -> Option<Format> {
     match format {
         ImageFormat::Raw => Some(Format::Raw),

@@ -14,7 +14,7 @@ use crate::{
     catalogue,
     digest::{Hasher, Sha256},
     import::{
-        FileMeta, Format, ImageStore, Role, SourceRecord, StoreError, Witness,
+        FileMeta, Format, ImageStore, ImportNotes, Role, SourceRecord, StoreError, Witness,
         bounds::RAW_BYTES_MAX,
         pack::Packed,
         read::{expand, fill},
@@ -281,6 +281,7 @@ fn told_of_stream(blob: &Blob<'_>) -> SourceRecord {
         release: String::new(),
         signed_by: String::new(),
         witness: Witness::Bundle,
+        notes: ImportNotes::default(),
     }
 }
 

@@ -364,7 +364,14 @@ impl Acquirer {
             imported
         });
         match task.await {
-            Ok(result) => result.map_err(|source| AcquireError::Import { url, source: Box::new(source) }),
+            Ok(Ok(image)) => {
+                let notes = image.meta.sources.last().map(|source| source.notes).unwrap_or_default();
+                for sentence in notes.sentences() {
+                    tracing::warn!(url, "{sentence}");
+                }
+                Ok(image)
+            }
+            Ok(Err(source)) => Err(AcquireError::Import { url, source: Box::new(source) }),
             Err(_) => Err(AcquireError::Ended { url }),
         }
     }

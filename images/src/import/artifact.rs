@@ -17,7 +17,7 @@ use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
     fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
     importer::{ImportError, Importer, Origin, without_secrets},
-    store::{FileMeta, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
+    store::{FileMeta, ImportNotes, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
 };
 use crate::{
     catalogue::{Artifact, Part},
@@ -309,6 +309,7 @@ fn keep_file(
         release: wanted.release.clone(),
         signed_by,
         witness: Witness::Here,
+        notes: ImportNotes::default(),
     };
     let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
     Ok(partial.publish(meta)?)

@@ -8,15 +8,17 @@ use std::{
 use super::{
     bounds::{BoundExceeded, ImportBounds, ImportMeter},
     checksum::{Checksum, SourceHasher},
+    content::ContentFault,
     decoder::{self, HistoryTooLong},
     format::{self, Format, HEAD_BYTES, Unsupported},
+    gzip::TrailingBytes,
     lane::IMPORTS_AT_ONCE,
     pack,
     processor::time_of_thread,
     qcow2::{self, Qcow2Error},
-    read::{Source, expand, fill},
-    store::{ImageStore, SourceRecord, StoreError, StoredImage, Witness},
-    work::{SPOOL_BYTES, Work, unreadable},
+    read::{Source, expand, expand_counting, fill},
+    store::{ImageStore, ImportNotes, SourceRecord, StoreError, StoredImage, Witness},
+    work::{CheckedDisk, SPOOL_BYTES, Work, unreadable},
 };
 use crate::digest::{Hasher, Sha256};
 
@@ -44,7 +46,8 @@ pub struct Origin {
     pub url: String,
     /// Of the bytes as given; nothing is stored unless it fits.
     pub expected: Option<Checksum>,
-    /// A declared format, `raw` or `qcow2`: another content is an error. `None` goes by content.
+    /// A declared format, `raw` or `qcow2`: another content is an error, and bytes that do not look like a disk are none.
+    /// `None` goes by content.
     pub declared: Option<Format>,
     /// Of the bytes once the outer compression is taken off; nothing is stored unless it fits.
     pub uncompressed_sha256: Option<Sha256>,
@@ -69,8 +72,12 @@ pub enum ImportError {
     Declared { declared: Format, found: Format },
     #[error("the image is {inner} inside {outer}; only raw and qcow2 may be compressed")]
     Nested { outer: Format, inner: Format },
+    #[error(transparent)]
+    Content(#[from] ContentFault),
     #[error("reading the image")]
     Source { source: io::Error },
+    #[error("{}", failed_at(*format, *at_bytes, source))]
+    Decode { format: Format, at_bytes: u64, source: io::Error },
     #[error("expanding the image, which is {format}")]
     Expand { format: Format, source: io::Error },
     #[error("expanding the image")]
@@ -105,10 +112,14 @@ impl ImportError {
             Self::Declared { .. } => "correct the declared format, or the address",
             Self::Nested { .. } => "compress the image once only",
             Self::Source { .. } => "see that the source can be read to its end",
+            Self::Content(fault) => fault.help(),
             Self::Expand { format: Format::Qcow2, .. } | Self::Qcow2(_) => {
                 "convert the image to raw where it comes from, if you trust it"
             }
-            Self::Expand { .. } => "the file is cut, damaged or made to harm: get it anew from its publisher",
+            Self::Expand { .. } => "see that the appliance has memory to spare, and try again",
+            Self::Decode { .. } => {
+                "download it again from its publisher, with its checksum; if that fits, the file was published damaged"
+            }
             Self::History(error) => error.help(),
             Self::Exceeded(_) => {
                 "use a smaller image; what one may have is in the README, where it says what images are imported"
@@ -162,12 +173,14 @@ impl Importer {
         let drained = source.drain();
         let (sha256, found) = source.into_hasher().finish();
         let fits = origin.expected.as_ref().is_none_or(|expected| *expected == found);
-        let Made { packed, incoming, formats, uncompressed_sha256 } = match packed {
+        let NewImage { packed, incoming, formats, uncompressed_sha256, notes } = match packed {
             // A truncated or altered download also fails to expand: the checksum is the reason
             // that helps.
             Err(
                 ImportError::Expand { .. }
+                | ImportError::Decode { .. }
                 | ImportError::History(_)
+                | ImportError::Content(_)
                 | ImportError::Qcow2(_)
                 | ImportError::Unsupported(_),
             ) if drained.is_ok() && !fits => {
@@ -196,6 +209,7 @@ impl Importer {
             release: origin.release.clone(),
             signed_by: origin.signed_by.clone(),
             witness: Witness::Here,
+            notes,
         };
         Ok(self.store.publish(incoming, &packed, vec![record])?)
     }
@@ -230,7 +244,7 @@ impl Importer {
         meter: &ImportMeter<'_>,
         origin: &Origin,
         progress: &dyn Fn(Progress),
-    ) -> Result<Made, ImportError> {
+    ) -> Result<NewImage, ImportError> {
         let mut incoming = self.store.incoming()?;
         let head = head_of(source).map_err(|error| unreadable(Format::Raw, error))?;
         let outer = format::detect(&head)?;
@@ -238,10 +252,12 @@ impl Importer {
             self.bounds.check_promise(bytes)?;
         }
         let source = io::Cursor::new(head).chain(source);
-        let work = Work { store: &self.store, bounds: self.bounds, outer, meter, progress };
+        let is_declared = origin.declared.is_some();
+        let work = Work { store: &self.store, bounds: self.bounds, outer, is_declared, meter, progress };
         let mut formats = vec![outer];
         let mut uncompressed_sha256 = None;
-        let packed = match outer {
+        let trailing = TrailingBytes::default();
+        let disk = match outer {
             Format::Raw => {
                 check_declared(origin, Format::Raw)?;
                 work.pack_stream(source, &mut incoming)?
@@ -252,35 +268,48 @@ impl Importer {
             }
             Format::Gzip | Format::Xz | Format::Zstd => {
                 let failed = |error| unreadable(outer, error);
-                let mut raw = expand(outer, source).map_err(failed)?;
+                let mut raw = expand_counting(outer, source, &trailing).map_err(failed)?;
                 let head = head_of(&mut raw).map_err(failed)?;
                 let inner = format::detect(&head)?;
                 check_declared(origin, inner)?;
                 formats.push(inner);
                 let raw = io::Cursor::new(head).chain(raw);
-                let (packed, given) = match inner {
+                let (disk, given) = match inner {
                     Format::Raw => {
-                        let packed = work.pack_stream(raw, &mut incoming)?;
-                        (packed, packed.given_sha256)
+                        let disk = work.pack_stream(raw, &mut incoming)?;
+                        let given = disk.packed.given_sha256;
+                        (disk, given)
                     }
                     Format::Qcow2 => work.pack_qcow2(raw, &mut incoming)?,
                     Format::Gzip | Format::Xz | Format::Zstd => return Err(ImportError::Nested { outer, inner }),
                 };
                 uncompressed_sha256 = Some(given);
-                packed
+                disk
             }
         };
-        Ok(Made { packed, incoming, formats, uncompressed_sha256 })
+        let CheckedDisk { packed, is_backup_table_missing } = disk;
+        let notes = ImportNotes { trailing_bytes: trailing.get(), is_backup_table_missing };
+        Ok(NewImage { packed, incoming, formats, uncompressed_sha256, notes })
+    }
+}
+
+/// What a decoder's error says, and where in the file.
+fn failed_at(format: Format, at_bytes: u64, source: &io::Error) -> String {
+    if source.kind() == io::ErrorKind::UnexpectedEof {
+        format!("the {format} stream ends in the middle, at byte {at_bytes} of the file")
+    } else {
+        format!("the {format} stream is not valid at byte {at_bytes} of the file")
     }
 }
 
 /// An image that is ready to be published.
-struct Made {
+struct NewImage {
     packed: pack::Packed,
     incoming: tempfile::NamedTempFile,
     formats: Vec<Format>,
     /// Where there was a compression to take off.
     uncompressed_sha256: Option<Sha256>,
+    notes: ImportNotes,
 }
 
 fn head_of(source: &mut (impl Read + ?Sized)) -> io::Result<Vec<u8>> {

@@ -18,9 +18,11 @@ pub mod acquire;
 mod artifact;
 pub(crate) mod bounds;
 pub mod checksum;
+pub mod content;
 mod decoder;
 mod fetch;
 pub mod format;
+mod gzip;
 mod importer;
 mod known;
 mod lane;
@@ -40,6 +42,7 @@ pub use acquire::{AcquireError, Acquirer, Request, Stage};
 pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
 pub use bounds::{ALLOCATED_BYTES_MAX, BoundExceeded, ImportBounds, ImportCost, RAW_BYTES_MAX, SOURCE_BYTES_MAX};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
+pub use content::{ContentFault, Lookalike};
 pub use decoder::HistoryTooLong;
 pub use format::{Format, detect};
 pub use importer::{ImportError, Importer, MEMORY_BYTES_MAX, Origin, Progress, without_secrets};
@@ -48,6 +51,6 @@ pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
 pub use store::{
-    Collected, Condemned, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile,
-    StoredImage, Unfinished, Witness,
+    Collected, Condemned, FileMeta, ImageMeta, ImageStore, ImportNotes, Lease, Role, SourceRecord, StoreError,
+    StoredFile, StoredImage, Unfinished, Witness,
 };

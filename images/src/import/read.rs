@@ -1,10 +1,20 @@
 //! Small readers that nest: one that meters and hashes a source, one that expands a compression.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::{
+    cell::Cell,
+    io::{self, BufRead, BufReader, Read},
+    rc::Rc,
+};
 
 use liblzma::stream::{CONCATENATED, Stream};
 
-use super::{bounds::ImportMeter, checksum::SourceHasher, decoder, format::Format};
+use super::{
+    bounds::ImportMeter,
+    checksum::SourceHasher,
+    decoder::{self, HistoryTooLong},
+    format::Format,
+    gzip::{GzipMembers, TrailingBytes},
+};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -39,19 +49,31 @@ impl<R: Read> Read for Source<'_, R> {
     }
 }
 
-/// Expands one compression to its proper end: truncated streams and trailing garbage are errors,
-/// several members, frames or streams in a row are one. A decoder takes [`decoder::DECODER_BYTES_MAX`] at most.
+/// Expands one compression to its proper end: truncated streams are errors, and so is what comes behind the end (behind
+/// that of gzip it is left out); several members, frames or streams in a row are one. A decoder takes
+/// [`decoder::DECODER_BYTES_MAX`] at most.
 ///
 /// # Errors
 /// The decoder could not be made: it needs too much memory, or the source cannot be read.
 pub fn expand<'a>(format: Format, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
+    expand_counting(format, source, &TrailingBytes::default())
+}
+
+/// The same, and counts the bytes behind the end that are left out.
+pub(crate) fn expand_counting<'a>(
+    format: Format,
+    source: impl Read + 'a,
+    trailing: &TrailingBytes,
+) -> io::Result<Box<dyn Read + 'a>> {
+    let taken = Rc::new(Cell::new(0));
+    let source = BufReader::with_capacity(BUFFER_BYTES, source);
+    let mut source = CompressedSource { inner: source, taken: Rc::clone(&taken) };
     if matches!(format, Format::Xz | Format::Zstd) {
         decoder::check(format, source.fill_buf()?).map_err(io::Error::other)?;
     }
     let inner: Box<dyn Read + 'a> = match format {
         Format::Raw | Format::Qcow2 => Box::new(source),
-        Format::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
+        Format::Gzip => Box::new(GzipMembers::new(source, trailing.clone())),
         Format::Xz => {
             let bytes_max = decoder::DECODER_BYTES_MAX as u64;
             let stream = Stream::new_stream_decoder(bytes_max, CONCATENATED).map_err(io::Error::other)?;
@@ -59,7 +81,7 @@ pub fn expand<'a>(format: Format, source: impl Read + 'a) -> io::Result<Box<dyn 
         }
         Format::Zstd => Box::new(zstd_decoder(source)?),
     };
-    Ok(Box::new(Expanding { format, inner }))
+    Ok(Box::new(Expanding { format, inner, taken }))
 }
 
 fn zstd_decoder<'a, R: BufRead + 'a>(source: R) -> io::Result<zstd::stream::read::Decoder<'a, R>> {
@@ -68,15 +90,63 @@ fn zstd_decoder<'a, R: BufRead + 'a>(source: R) -> io::Result<zstd::stream::read
     Ok(decoder)
 }
 
-/// A decoder whose errors say what they are.
+/// The source of a decoder could not be read: that is no fault of what it holds.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct SourceFailed(pub(crate) io::Error);
+
+/// A decoder could not go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub(crate) struct DecodeFailed {
+    /// Of the compressed bytes so many were taken before; what is wrong is there or shortly before.
+    pub(crate) at_bytes: u64,
+    pub(crate) source: io::Error,
+}
+
+/// Counts what a decoder takes, and names errors that are not its own.
+struct CompressedSource<R> {
+    inner: BufReader<R>,
+    taken: Rc<Cell<u64>>,
+}
+
+impl<R: Read> BufRead for CompressedSource<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf().map_err(|error| io::Error::new(error.kind(), SourceFailed(error)))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.inner.consume(bytes);
+        self.taken.set(self.taken.get() + bytes as u64);
+    }
+}
+
+impl<R: Read> Read for CompressedSource<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.fill_buf()?.read(buffer)?;
+        self.consume(bytes);
+        Ok(bytes)
+    }
+}
+
+/// A decoder whose errors say what they are, and where.
 struct Expanding<R> {
     format: Format,
     inner: R,
+    taken: Rc<Cell<u64>>,
 }
 
 impl<R: Read> Read for Expanding<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.inner.read(buffer).map_err(|error| decoder::name(self.format, error))
+        self.inner.read(buffer).map_err(|error| {
+            let error = decoder::name(self.format, error);
+            let is_named =
+                error.get_ref().is_some_and(|cause| cause.is::<SourceFailed>() || cause.is::<HistoryTooLong>());
+            if is_named || error.kind() == io::ErrorKind::Interrupted {
+                return error;
+            }
+            io::Error::new(error.kind(), DecodeFailed { at_bytes: self.taken.get(), source: error })
+        })
     }
 }
 
@@ -164,7 +234,13 @@ mod tests {
                 let mut trailing = stream.clone();
                 trailing.push(0x11);
                 trailing.extend(&garbage);
-                prop_assert!(expanded(format, &trailing).is_err(), "{} with garbage", format);
+                match expanded(format, &trailing) {
+                    Ok(data) => {
+                        prop_assert_eq!(format, Format::Gzip);
+                        prop_assert_eq!(data, [first.clone(), second.clone()].concat());
+                    }
+                    Err(_) => prop_assert!(format != Format::Gzip),
+                }
             }
         }
 
@@ -205,6 +281,31 @@ mod tests {
         assert_eq!(named(Format::Zstd, &windowed(28)).asked_bytes, Some(256 << 20));
         let second = [compress(Format::Zstd, b"data"), windowed(28)].concat();
         assert_eq!(named(Format::Zstd, &second).asked_bytes, None, "in the second frame");
+    }
+
+    /// "Cut, damaged or made to harm" was said of a disk that could not be read.
+    #[test]
+    fn an_error_says_where_it_is_and_whose() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("the disk is gone"))
+            }
+        }
+        for format in COMPRESSED {
+            let stream = compress(format, &[7; 5000]);
+            let kept = stream.len() - 2;
+            let error = expanded(format, &stream[..kept]).expect_err("it was cut");
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{format}");
+            let failed = error.downcast::<DecodeFailed>().unwrap_or_else(|error| panic!("{format}: {error}"));
+            assert_eq!(failed.at_bytes, kept as u64, "{format}");
+
+            let start = &stream[..stream.len() / 2];
+            let mut reader = expand(format, start.chain(Failing)).unwrap();
+            let error = io::copy(&mut reader, &mut io::sink()).expect_err("the source failed");
+            let failed = error.downcast::<SourceFailed>().unwrap_or_else(|error| panic!("{format}: {error}"));
+            assert_eq!(failed.0.to_string(), "the disk is gone", "{format}");
+        }
     }
 
     #[test]

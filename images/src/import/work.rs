@@ -1,5 +1,5 @@
 //! From the bytes of a source to a packed image: what is compressed is expanded as it comes, and a qcow2 image is put
-//! aside first, for its tables lead here and there.
+//! aside first, for its tables lead here and there. The disk is looked at on its way.
 
 use std::{
     fs::File,
@@ -8,12 +8,13 @@ use std::{
 
 use super::{
     bounds::{BoundExceeded, ImportBounds, ImportMeter},
+    content::{ContentFault, DiskWatch, WatchedImage},
     decoder::HistoryTooLong,
     format::Format,
     importer::{ImportError, Progress},
     pack::{self, PackError, RawImage, Unmapped},
     qcow2,
-    read::fill,
+    read::{DecodeFailed, SourceFailed, fill},
     spare::Sparing,
     store::ImageStore,
 };
@@ -22,12 +23,21 @@ use crate::digest::{Hasher, Sha256};
 /// What is put aside is read in pieces of so many bytes.
 pub(super) const SPOOL_BYTES: usize = 1 << 20;
 
+/// A disk that was packed and looked at.
+pub(super) struct CheckedDisk {
+    pub(super) packed: pack::Packed,
+    /// It has a GPT without a second one at its end.
+    pub(super) is_backup_table_missing: bool,
+}
+
 /// One import under way.
 pub(super) struct Work<'a> {
     pub(super) store: &'a ImageStore,
     pub(super) bounds: ImportBounds,
     /// Of the source as it is.
     pub(super) outer: Format,
+    /// The owner declared a format: the disk is one whatever its bytes look like.
+    pub(super) is_declared: bool,
     pub(super) meter: &'a ImportMeter<'a>,
     pub(super) progress: &'a dyn Fn(Progress),
 }
@@ -38,7 +48,7 @@ impl Work<'_> {
         &self,
         mut raw: impl Read,
         incoming: &mut tempfile::NamedTempFile,
-    ) -> Result<pack::Packed, ImportError> {
+    ) -> Result<CheckedDisk, ImportError> {
         self.pack_image(&mut Unmapped(&mut raw), self.outer, incoming)
     }
 
@@ -47,7 +57,7 @@ impl Work<'_> {
         image: &mut dyn RawImage,
         format: Format,
         incoming: &mut tempfile::NamedTempFile,
-    ) -> Result<pack::Packed, ImportError> {
+    ) -> Result<CheckedDisk, ImportError> {
         let path = incoming.path().to_path_buf();
         let (meter, progress) = (self.meter, self.progress);
         let mut raw_bytes = 0;
@@ -56,13 +66,16 @@ impl Work<'_> {
             progress(Progress { source_bytes: meter.source_bytes(), raw_bytes });
             meter.raw(bytes, data_bytes)
         };
-        let packed = pack::pack(image, &mut Sparing::new(incoming.as_file()), &mut seen);
-        packed.map_err(|error| match error {
+        let mut watched = WatchedImage { image, watch: DiskWatch::new(self.is_declared) };
+        let packed = pack::pack(&mut watched, &mut Sparing::new(incoming.as_file()), &mut seen);
+        let packed = packed.map_err(|error| match error {
             PackError::Read { source } => unreadable(format, source),
             PackError::Exceeded(exceeded) => exceeded.into(),
             PackError::Compress { source } => ImportError::Compress { source },
             PackError::Write { source } => self.store.write_error(&path, source).into(),
-        })
+        })?;
+        let is_backup_table_missing = watched.watch.finish()?;
+        Ok(CheckedDisk { packed, is_backup_table_missing })
     }
 
     /// A qcow2 image is read here and there, so it is put into a file first. Returns the digest of that file too.
@@ -70,7 +83,7 @@ impl Work<'_> {
         &self,
         source: impl Read,
         incoming: &mut tempfile::NamedTempFile,
-    ) -> Result<(pack::Packed, Sha256), ImportError> {
+    ) -> Result<(CheckedDisk, Sha256), ImportError> {
         let (mut spooled, sha256) = self.spool(source)?;
         let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
         let file: File = rewound.map_err(|source| ImportError::Source { source })?;
@@ -115,6 +128,18 @@ impl<R: Read + Seek> RawImage for qcow2::Reader<R> {
 
 /// Why the bytes of a source, or of what it holds, cannot be had: an error of what reads them, or of what bounds that.
 pub(super) fn unreadable(format: Format, error: io::Error) -> ImportError {
+    let (format, error) = match error.downcast::<SourceFailed>() {
+        Ok(SourceFailed(error)) => (Format::Raw, error),
+        Err(error) => (format, error),
+    };
+    let error = match error.downcast::<DecodeFailed>() {
+        Ok(DecodeFailed { at_bytes, source }) => return ImportError::Decode { format, at_bytes, source },
+        Err(error) => error,
+    };
+    let error = match error.downcast::<ContentFault>() {
+        Ok(fault) => return fault.into(),
+        Err(error) => error,
+    };
     let error = match error.downcast::<BoundExceeded>() {
         Ok(exceeded) => return exceeded.into(),
         Err(error) => error,

@@ -43,6 +43,13 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// A cluster that begins as a boot sector does.
+fn data() -> [u8; CLUSTER] {
+    let mut data = [0x5a; CLUSTER];
+    (data[510], data[511]) = (0x55, 0xaa);
+    data
+}
+
 /// A qcow2 image of a disk of so many bytes, 512 MiB at most, whose clusters at these places hold data.
 fn sparse(disk_bytes: u64, data_at: &[u64]) -> Vec<u8> {
     let mut image = vec![0; (3 + data_at.len()) * CLUSTER];
@@ -59,7 +66,7 @@ fn sparse(disk_bytes: u64, data_at: &[u64]) -> Vec<u8> {
     for (index, at) in data_at.iter().enumerate() {
         let entry = 2 * CLUSTER + usize::try_from(at / cluster).unwrap() * 8;
         put(entry, &((3 + index as u64) * cluster).to_be_bytes());
-        put((3 + index) * CLUSTER, &[0x5a; CLUSTER]);
+        put((3 + index) * CLUSTER, &data());
     }
     image
 }
@@ -71,7 +78,7 @@ fn a_sparse_disk_is_imported_whatever_its_ratio() {
     let bounds = ImportBounds { allocated_bytes: MIB, ..ImportBounds::default() };
     let stored = import(dir.path(), &sparse(disk_bytes, &places), bounds).unwrap();
     let mut hasher = Hasher::new();
-    let (zeros, data) = ([0; CLUSTER], [0x5a; CLUSTER]);
+    let (zeros, data) = ([0; CLUSTER], data());
     for at in (0..disk_bytes).step_by(CLUSTER) {
         hasher.update(if places.contains(&at) { &data } else { &zeros });
     }

@@ -48,6 +48,10 @@ impl Content {
                     words.extend_from_slice(&state.to_le_bytes());
                     words.extend_from_slice(&[0; 16]);
                 }
+                if block == 0 {
+                    // A boot sector: bytes that mean nothing are no image.
+                    words[510..512].copy_from_slice(&[0x55, 0xaa]);
+                }
                 let end = usize::try_from((bytes - block * BLOCK_BYTES).min(BLOCK_BYTES)).unwrap();
                 words[skip..end].to_vec()
             }

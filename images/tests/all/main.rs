@@ -14,6 +14,7 @@ mod faults;
 mod file_server;
 mod import;
 mod killed;
+mod looks;
 mod parsers;
 mod partition;
 mod qcow2;

@@ -16,12 +16,13 @@ use firesteel_images::{
 /// An image of noise, so that it takes the room that it has.
 fn image(store: &ImageStore, name: u8) -> StoredImage {
     let mut state = u64::from(name) + 1;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
+    let mut noise: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         state.to_be_bytes()[0]
     })
     .take(1 << 20)
     .collect();
+    noise[510..512].copy_from_slice(&[0x55, 0xaa]);
     let origin = Origin { url: format!("https://example.com/{name}"), ..Origin::default() };
     Importer::new(store.clone()).import(&noise[..], &origin, &|_| {}).unwrap()
 }

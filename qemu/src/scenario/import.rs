@@ -110,6 +110,10 @@ fn write_artifact(path: &Path, length: u64) -> anyhow::Result<String> {
     while left > 0 {
         let mut piece = crate::image::noise(&mut state);
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
+        if left == length {
+            // A boot sector: bytes that mean nothing are no image.
+            piece[510..512].copy_from_slice(&[0x55, 0xaa]);
+        }
         hash.update(&piece);
         file.write_all(&piece).context("writing an artifact")?;
         left -= piece.len() as u64;

@@ -1,7 +1,10 @@
 //! The start of a disk or an image: partition tables, signatures, filesystem labels, GUIDs.
 
 use firesteel_agent::disk::label;
-use firesteel_images::write::{Guid, gpt, mbr, signature};
+use firesteel_images::{
+    import::content,
+    write::{Guid, gpt, mbr, signature},
+};
 
 /// Where a GPT has its checksums, so that a fuzzer need not find CRC-32 by chance.
 const HEADER: usize = 512;
@@ -12,6 +15,8 @@ pub(super) fn check(input: &[u8]) {
     sum_up(&mut head);
     look(&head);
     signature::check(input);
+    content::check(input);
+    content::check(&head);
     if let Some(entries) = mbr::parse(input) {
         assert!(entries.len() <= 4 && entries.iter().all(|entry| entry.blocks > 0));
     }

@@ -6,21 +6,23 @@ use clap::Parser as _;
 use firesteel_appliance::cli::{self, Cli};
 use firesteel_images::Sha256;
 use firesteel_images::http::Limits;
-use firesteel_resources::Image;
+use firesteel_resources::{Image, bare_metal_host::ImageFormat};
 
 use crate::agent::{Agent, End};
 use crate::appliance::{Appliance, LIMITS, images_in};
 use crate::origin::{Answer, Origin};
 use crate::qcow2;
 
-/// Something that nobody takes for another format, and that does not compress.
+/// A boot sector, and something that nobody takes for another format and that does not compress.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state.to_be_bytes()[0]
     };
-    (0..bytes).map(|_| next()).collect()
+    let mut noise: Vec<u8> = (0..bytes).map(|_| next()).collect();
+    noise[510..512].copy_from_slice(&[0x55, 0xaa]);
+    noise
 }
 
 /// One way in which an image is bad.
@@ -53,7 +55,8 @@ const NETWORK: &str = "see that the server and the network to it work";
 fn bad_files() -> Vec<Case> {
     let image = noise(2 << 20);
     let packed = zstd::encode_all(image.as_slice(), 1).unwrap();
-    let zeros = vec![0; 64 << 20];
+    let mut zeros = vec![0; 64 << 20];
+    zeros[510..512].copy_from_slice(&[0x55, 0xaa]);
     let bomb = zstd::encode_all(zeros.as_slice(), 19).unwrap();
     let other = "0".repeat(64);
     let mut altered = image.clone();
@@ -66,7 +69,7 @@ fn bad_files() -> Vec<Case> {
         case(
             "truncated-file",
             Answer::Sound(packed[..packed.len() / 2].to_vec()),
-            ["expanding the image, which is zstd", "the file is cut, damaged or made to harm"],
+            ["the zstd stream ends in the middle, at byte ", "download it again from its publisher"],
         ),
         case(
             "empty-image",
@@ -91,10 +94,48 @@ fn bad_files() -> Vec<Case> {
             ["at most 8388608 are accepted", "names a disk image, and one that ends"],
         ),
     ];
+    cases.extend(no_disks());
     cases.extend(
         qcow2::hostile().into_iter().map(|(name, bytes, what)| case(name, Answer::Sound(bytes), [what, CONVERT])),
     );
     cases
+}
+
+const DECLARE: &str = "declare the format: `--format raw`";
+
+/// Files that are no disk, or not all of one. A declared format overrules all but the last three.
+fn no_disks() -> Vec<Case> {
+    let image = noise(2 << 20);
+    // The header of an .lzma file: 8 MiB of dictionary, no length.
+    let lzma = [&[0x5d, 0, 0, 0x80, 0][..], &[0xff; 8], &[0, 0x6f, 0xfd], &image[..500]].concat();
+    let mut tar = vec![0; 2048];
+    tar[..8].copy_from_slice(b"disk.raw");
+    tar[148..156].fill(b' ');
+    let sum: u32 = tar[..512].iter().map(|byte| u32::from(*byte)).sum();
+    tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let vhd = [&image[..], b"conectix", &[0; 504]].concat();
+    let mut unknown = image.clone();
+    unknown[510] = 0;
+    let odd = image[..(1 << 20) + 7].to_vec();
+    // A classic table with a partition of 2 MiB from 1 MiB on.
+    let mut beyond = vec![0; 2 << 20];
+    beyond[510..512].copy_from_slice(&[0x55, 0xaa]);
+    beyond[446 + 4] = 0x83;
+    beyond[446 + 8..446 + 16].copy_from_slice(&[0, 8, 0, 0, 0, 16, 0, 0]);
+    let mut table = vec![0; 2 << 20];
+    table[512..520].copy_from_slice(b"EFI PART");
+    let sound = |name, body, told: [&'static str; 2]| case(name, Answer::Sound(body), told);
+    vec![
+        sound("legacy-lzma", lzma, ["looks like an .lzma file", DECLARE]),
+        sound("tar-without-magic", tar, ["looks like a tar archive", DECLARE]),
+        sound("vhd-footer", vhd, ["a VHD image of fixed size: it has a footer at byte 2097152", DECLARE]),
+        sound("zeros", vec![0; 1 << 20], ["its first 1048576 bytes are zeros", DECLARE]),
+        sound("odd-length", odd, ["has 1048583 bytes, which are not whole sectors", DECLARE]),
+        sound("unknown-bytes", unknown, ["hold no partition table, boot sector or filesystem", DECLARE]),
+        sound("partition-behind-end", beyond, ["ends at byte 3145728, but the image ends at byte 2097152", "download"]),
+        sound("damaged-table", table, ["the partition table (GPT) at the start of the image cannot be used", "repair"]),
+        sound("vmdk", b"KDMV\x01\0\0\0".repeat(64), ["it is a VMDK image", "give the address of a raw or qcow2"]),
+    ]
 }
 
 const WRONG: [&str; 2] = ["the image's checksum is", "correct the checksum"];
@@ -200,4 +241,40 @@ async fn the_command_says_the_same() {
         }
         assert_eq!(images_in(data.path()), Vec::<String>::new(), "{}: something was kept", case.name);
     }
+}
+
+/// The owner's word counts for more than what bytes look like, and for no more than a table that is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_declared_format_overrules_what_a_file_looks_like() {
+    let data = tempfile::tempdir().unwrap();
+    std::fs::create_dir(data.path().join("images")).unwrap();
+    let folder = data.path().to_str().unwrap();
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    for case in no_disks() {
+        let file = data.path().join(case.name);
+        std::fs::write(&file, case.answer.body()).unwrap();
+        let words = ["firesteel", "image", "import", file.to_str().unwrap(), "--format", "raw", "--data", folder];
+        let result = cli::run(Cli::try_parse_from(words).unwrap()).await;
+        let said = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "taken".to_owned());
+        println!("{} | {said}", case.name);
+        if result.is_ok() {
+            taken.push(case.name);
+        } else {
+            refused.push(case.name);
+        }
+    }
+    assert_eq!(taken, ["legacy-lzma", "tar-without-magic", "vhd-footer", "zeros", "odd-length", "unknown-bytes"]);
+    assert_eq!(refused, ["partition-behind-end", "damaged-table", "vmdk"]);
+}
+
+/// A host whose owner declares `raw` is installed from what does not look like a disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hosts_declared_format_counts_too() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    let (_origin, image) = published(vec![7; 1 << 20]);
+    let image = Image { format: Some(ImageFormat::Raw), ..image };
+    appliance.add("host", "02:00:00:00:01:01", Some(image)).await;
+    let mut agent = Agent::boot(&appliance, "02:00:00:00:01:01", 1).await;
+    assert!(matches!(agent.work(&appliance, "host").await, End::WritePlan(_)), "{}", appliance.error("host").await);
 }

@@ -26,6 +26,8 @@ pub(crate) fn sound() -> Vec<u8> {
     put64(&mut image, 2 * CLUSTER + 16, 4 << 16 | 1 << 63);
     image[3 * CLUSTER..4 * CLUSTER].fill(0x33);
     image[4 * CLUSTER..].fill(0x44);
+    // The disk begins with a boot sector.
+    image[3 * CLUSTER + 510..3 * CLUSTER + 512].copy_from_slice(&[0x55, 0xaa]);
     image
 }
 

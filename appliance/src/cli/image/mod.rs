@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_images::import::{Acquirer, ImageStore, Request, Stage, WebClient};
+use firesteel_images::import::{Acquirer, Format, ImageMeta, ImageStore, Request, Stage, WebClient};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Connection, print_text, table::bytes};
@@ -38,6 +38,10 @@ pub enum Command {
         /// `md5`, `sha256`, `sha512` or `auto`
         #[arg(long, value_name = "TYPE", default_value = "auto")]
         checksum_type: String,
+        /// What the image is once it is unpacked: another format is an error, and a disk is taken for one whatever it
+        /// looks like
+        #[arg(long, value_name = "FORMAT", conflicts_with = "bundle")]
+        format: Option<DiskFormat>,
         #[command(flatten)]
         outward: OutwardFlags,
         /// Data folder of the appliance
@@ -69,6 +73,22 @@ pub enum Command {
     },
 }
 
+/// As in a host's `spec.image.format`.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum DiskFormat {
+    Raw,
+    Qcow2,
+}
+
+impl From<DiskFormat> for Format {
+    fn from(format: DiskFormat) -> Self {
+        match format {
+            DiskFormat::Raw => Self::Raw,
+            DiskFormat::Qcow2 => Self::Qcow2,
+        }
+    }
+}
+
 /// How an image is fetched: as `firesteel serve` has it.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OutwardFlags {
@@ -98,9 +118,11 @@ pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Re
         Command::Import { bundle: Some(bundle), replace_streams, data, .. } => {
             bundle::import(&store(&data)?, &streams(&data)?, &bundle, replace_streams)
         }
-        Command::Import { source, bundle: None, checksum, checksum_type, outward, data, .. } => {
+        Command::Import { source, bundle: None, checksum, checksum_type, format, outward, data, .. } => {
             let web = outward.web()?;
-            import(&source.unwrap_or_default(), checksum, checksum_type, (&data, web)).await
+            let declared = format.map(Format::from);
+            let request = Request { checksum, checksum_type, declared, ..Request::default() };
+            import(&source.unwrap_or_default(), request, (&data, web)).await
         }
         Command::Export { bundle, stream, images, data } => {
             bundle::export(&store(&data)?, &streams(&data)?, &bundle, &stream, &images)
@@ -125,12 +147,7 @@ fn store(data: &Path) -> anyhow::Result<ImageStore> {
     ImageStore::open(&folder).with_context(|| format!("opening the image store {}", folder.display()))
 }
 
-async fn import(
-    source: &str,
-    checksum: String,
-    checksum_type: String,
-    (data, web): (&Path, WebClient),
-) -> anyhow::Result<()> {
+async fn import(source: &str, request: Request, (data, web): (&Path, WebClient)) -> anyhow::Result<()> {
     let (url, root) = if source.starts_with("http://") || source.starts_with("https://") {
         (source.to_owned(), None)
     } else {
@@ -163,15 +180,71 @@ async fn import(
             shown.set_position(source_bytes.max(raw_bytes));
         }
     });
-    let request = Request { url, checksum, checksum_type, ..Request::default() };
+    let request = Request { url, ..request };
     let stored = acquirer.acquire(&request, progress).await;
     bar.finish_and_clear();
     let meta = stored.map_err(|error| anyhow::anyhow!(error.explain()))?.meta;
-    let given = meta.sources.last().map(|source| source.sha256.to_string()).unwrap_or_default();
-    print_text(&format!(
+    print_text(&summary(&meta, !request.checksum.trim().is_empty()));
+    Ok(())
+}
+
+/// What is said of an image that was imported: how long it is, how hosts name it, what was not verified, and what is odd.
+fn summary(meta: &ImageMeta, is_verified: bool) -> String {
+    let source = meta.sources.last();
+    let given = source.map(|source| source.sha256.to_string()).unwrap_or_default();
+    let mut text = format!(
         "imported: {} raw, {} compressed\n  in a host's spec.image use any URL with checksum {given} (sha256); it is not fetched again\n",
         bytes(meta.raw_bytes),
         bytes(meta.stream_bytes),
-    ));
-    Ok(())
+    );
+    if !is_verified {
+        text += "  nothing was verified, for no checksum was given: compare this one with the publisher's, or import with --checksum\n";
+    }
+    for sentence in source.map(|source| source.notes.sentences()).unwrap_or_default() {
+        text += &format!("  warning: {sentence}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use firesteel_images::{
+        Sha256,
+        import::{ImportNotes, SourceRecord, Witness},
+    };
+
+    use super::*;
+
+    fn meta(notes: ImportNotes) -> ImageMeta {
+        let digest = Sha256::of(b"image");
+        let source = SourceRecord {
+            url: String::new(),
+            formats: vec![Format::Gzip, Format::Raw],
+            bytes: 9,
+            sha256: digest,
+            checksum: String::new(),
+            uncompressed_sha256: None,
+            release: String::new(),
+            signed_by: String::new(),
+            witness: Witness::Here,
+            notes,
+        };
+        ImageMeta { raw_sha256: digest, raw_bytes: 1024, stream_sha256: digest, stream_bytes: 9, sources: vec![source] }
+    }
+
+    /// Without a checksum the command looked as if it had verified something.
+    #[test]
+    fn what_was_not_verified_and_what_is_odd_is_said() {
+        let plain = summary(&meta(ImportNotes::default()), true);
+        assert!(plain.starts_with("imported: ") && plain.contains(&Sha256::of(b"image").to_string()), "{plain}");
+        assert!(!plain.contains("verified") && !plain.contains("warning"), "{plain}");
+        let odd = ImportNotes { trailing_bytes: 149, is_backup_table_missing: true };
+        let text = summary(&meta(odd), false);
+        for part in
+            ["nothing was verified", "import with --checksum", "warning: the file has 149 bytes", "(GPT) at its end"]
+        {
+            assert!(text.contains(part), "no {part:?} in: {text}");
+        }
+        assert_eq!(text.matches("warning: ").count(), 2, "{text}");
+    }
 }

@@ -109,6 +109,51 @@ pub struct SourceRecord {
     pub signed_by: String,
     #[serde(default, skip_serializing_if = "Witness::is_here")]
     pub witness: Witness,
+    #[serde(default, skip_serializing_if = "ImportNotes::is_empty")]
+    pub notes: ImportNotes,
+}
+
+/// What was odd about a file that was imported all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportNotes {
+    /// Bytes behind the end of the gzip stream, which are not part of the image. Zeros alone do not count.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trailing_bytes: u64,
+    /// The image has a GPT without a second one at its end. Each host gets both.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_backup_table_missing: bool,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+impl ImportNotes {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// A sentence for each, for people.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if self.trailing_bytes > 0 {
+            sentences.push(format!(
+                "the file has {} bytes behind the end of its gzip stream, which are not part of the image: if it was \
+                 downloaded without a checksum, compare it with its publisher's",
+                self.trailing_bytes
+            ));
+        }
+        if self.is_backup_table_missing {
+            sentences.push(
+                "the image has no backup of its partition table (GPT) at its end, so it may have been shortened; all its \
+                 partitions are there, and each host gets a new backup"
+                    .to_owned(),
+            );
+        }
+        sentences
+    }
 }
 
 /// Notes a source. What was seen here replaces what was told of the same file, never the other way round, and makes
@@ -178,6 +223,7 @@ mod tests {
             release: String::new(),
             signed_by: String::new(),
             witness,
+            notes: ImportNotes::default(),
         }
     }
 
