@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-const BAD_INPUT: [&str; 42] = [
+const BAD_INPUT: [&str; 45] = [
     "wrong-checksum",
     "truncated-download",
     "stalled-download",
@@ -32,6 +32,9 @@ const BAD_INPUT: [&str; 42] = [
     "qcow2-loops",
     "qcow2-absurd-sizes",
     "decompression-bomb",
+    "not-a-disk",
+    "partition-behind-the-end",
+    "bytes-behind-the-end",
     "no-disk-for-hints",
     "several-disks-for-hints",
     "disk-no-longer-the-one-inspected",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use firesteel_images::{
     http::{Download, HttpReader, Limits},
-    write::{DiskState, WriteError, WriteFailure, WriteSpec, Written, write_image},
+    write::{DiskState, SourceError, WriteError, WriteFailure, WriteSpec, Written, write_image},
 };
 use firesteel_wire::{DiskIdentity, Evidence, ImageSource};
 
@@ -85,7 +85,7 @@ fn help(failure: &WriteFailure) -> &'static str {
         WriteFailure::NotWholeSectors { .. } | WriteFailure::Table { .. } => "use another image",
         WriteFailure::DoesNotFit { .. } => "use a smaller image, or name a larger disk",
         WriteFailure::BlockSize { .. } => "use an image that was made for the disk's block size, or name another disk",
-        WriteFailure::Source { .. } => "look at the network between host and appliance, and at the appliance's log",
+        WriteFailure::Source { source } => source_help(source),
         WriteFailure::Clear { .. }
         | WriteFailure::Write { .. }
         | WriteFailure::Zero { .. }
@@ -95,6 +95,25 @@ fn help(failure: &WriteFailure) -> &'static str {
         | WriteFailure::ReadBackDigest { .. }
         | WriteFailure::ReadBackDiffers { .. } => "the disk, its cable or its controller is faulty: replace it",
         WriteFailure::Aborted(_) => "the appliance says why in the host's status",
+    }
+}
+
+/// The appliance compared the stream's digest when it stored it: what differs now changed since, or on its way.
+fn source_help(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Read { .. } | SourceError::Short { .. } => {
+            "look at the network between host and appliance, and at the appliance's log"
+        }
+        SourceError::Long { .. }
+        | SourceError::Decompress { .. }
+        | SourceError::RawShort { .. }
+        | SourceError::RawLong { .. }
+        | SourceError::StreamDigest { .. }
+        | SourceError::RawDigest { .. } => {
+            "it changed on its way or in the appliance's store: look at the network between host and appliance; if it fails \
+             again, see that the appliance's disk works, and import the image again"
+        }
+        SourceError::Panicked => "this is a fault of the agent: report it with the host's log",
     }
 }
 

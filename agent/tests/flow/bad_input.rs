@@ -12,7 +12,7 @@ use crate::{
     Appliance, Running,
     appliance::{TIME_MS, wait_until},
     files, handover,
-    host::{DISK_BYTES, SmallDisk},
+    host::{DISK_BYTES, Image, SmallDisk},
     start, start_with,
 };
 
@@ -130,6 +130,22 @@ fn an_image_that_is_larger_than_the_disk_is_refused_before_the_first_write() {
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     assert_says(&failed, &["33554944 bytes does not fit", "33554432", "use a smaller image, or name a larger disk"]);
+    assert!(end(run).iter().all(|&byte| byte == 0x11));
+}
+
+/// The appliance looks too, but an image may be there from before it did.
+#[test]
+fn an_image_whose_partition_ends_behind_it_is_refused_before_the_first_write() {
+    let run = start();
+    // Its second partition ends at block 40000.
+    let mut raw = run.image.raw.clone();
+    raw.truncate(40_000 * 512);
+    let cut = Image::of(raw);
+    run.appliance.put_image(cut.stream.clone());
+    run.plan(1, vec![run.write_step_of(cut.source(run.image_url())), Step::Reboot]);
+    let failed = run.wait_for_failure();
+    assert!(!failed.disk_changed);
+    assert_says(&failed, &["GPT partition 2 ends at byte 20480512, but the image ends at byte 20480000", "whole"]);
     assert!(end(run).iter().all(|&byte| byte == 0x11));
 }
 

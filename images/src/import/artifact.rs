@@ -176,7 +176,7 @@ impl ArtifactError {
             Self::Http { source, .. } | Self::SignatureHttp { source, .. } => source.help(),
             Self::Signature { source, .. } => source.help(),
             Self::Digest { .. } => {
-                "get the stream's metadata anew; if it is new, the server has another file than it says"
+                "fetch the stream's metadata again; if it did not change, the server has another file than it says"
             }
             Self::Uncompressed { .. } => "the stream's two digests contradict each other: tell its publisher",
             Self::Import(error) => error.help(),

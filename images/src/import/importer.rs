@@ -128,9 +128,9 @@ impl ImportError {
                 "correct the checksum if the publisher has a new one; else the file is not what was published"
             }
             Self::Uncompressed { .. } => {
-                "the publisher's two digests contradict each other: get the stream's metadata anew, and tell its publisher"
+                "the publisher's two digests contradict each other: fetch the stream's metadata again, and tell its publisher"
             }
-            Self::Compress { .. } => "this is a fault of the appliance",
+            Self::Compress { .. } => "this is a fault of the appliance: report it with its log",
             Self::Store(error) => error.help(),
         }
     }

@@ -14,7 +14,6 @@ use super::{
     layout::{self, Layout},
     metadata::{self, ClearError, Cleared},
     readback,
-    signature::Signature,
     stream::{CHUNK_BYTES, Chunk, SourceError, Stream},
 };
 use crate::digest::Sha256;
@@ -411,13 +410,4 @@ fn write_and_compare(disk: &dyn Disk, areas: &[(u64, &AlignedBuffer)]) -> Result
 /// Offsets inside buffers, which are a few MiB long.
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-/// What a finished write says about the past of the disk, for people.
-impl Cleared {
-    /// `gpt at 512`, `ext4 at 1049656`, …
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        self.found.iter().map(Signature::to_string).collect()
-    }
 }

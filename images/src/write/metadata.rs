@@ -23,6 +23,14 @@ pub struct Cleared {
     pub verified_bytes: u64,
 }
 
+impl Cleared {
+    /// `gpt at 512`, `ext4 at 1049656`, …: what a finished write says about the past of the disk, for people.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.found.iter().map(Signature::to_string).collect()
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ClearError {
     #[error("zeroing {bytes} bytes at {offset}")]

@@ -188,7 +188,7 @@ async fn import(source: &str, request: Request, (data, web): (&Path, WebClient))
     Ok(())
 }
 
-/// What is said of an image that was imported: how long it is, how hosts name it, what was not verified, and what is odd.
+/// What is said of an image that was imported: its length, how hosts name it, what was not verified, and what is odd.
 fn summary(meta: &ImageMeta, is_verified: bool) -> String {
     let source = meta.sources.last();
     let given = source.map(|source| source.sha256.to_string()).unwrap_or_default();
@@ -198,7 +198,8 @@ fn summary(meta: &ImageMeta, is_verified: bool) -> String {
         bytes(meta.stream_bytes),
     );
     if !is_verified {
-        text += "  nothing was verified, for no checksum was given: compare this one with the publisher's, or import with --checksum\n";
+        text += "  nothing was verified, for no checksum was given: compare this one with the publisher's, or import \
+                 with --checksum\n";
     }
     for sentence in source.map(|source| source.notes.sentences()).unwrap_or_default() {
         text += &format!("  warning: {sentence}\n");
