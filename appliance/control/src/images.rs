@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::{
     Control, HostKey,
+    control::key_of,
     views::{ImageKey, LoginSecret},
 };
 
@@ -38,8 +39,31 @@ impl ImageFault {
     }
 }
 
+/// An image that is in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AcquiredImage {
+    /// What a host's plan names of it.
+    pub ready: ReadyImage,
+    /// What was odd about it, a sentence for each.
+    pub warnings: Vec<String>,
+}
+
+impl AcquiredImage {
+    #[must_use]
+    pub fn of(meta: &ImageMeta) -> Self {
+        let notes = meta.sources.last().map(|source| source.notes).unwrap_or_default();
+        Self { ready: ready(meta), warnings: notes.sentences() }
+    }
+}
+
+impl From<ReadyImage> for AcquiredImage {
+    fn from(ready: ReadyImage) -> Self {
+        Self { ready, warnings: Vec::new() }
+    }
+}
+
 /// An acquisition under way.
-pub type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<ReadyImage, ImageFault>> + Send + 'a>>;
+pub type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<AcquiredImage, ImageFault>> + Send + 'a>>;
 
 /// How images get into the store.
 pub trait Images: Send + Sync {
@@ -51,7 +75,7 @@ impl Images for Acquirer {
     fn acquire<'a>(&'a self, request: &'a Request, progress: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
         Box::pin(async move {
             match Acquirer::acquire(self, request, progress).await {
-                Ok(stored) => Ok(ready(&stored.meta)),
+                Ok(stored) => Ok(AcquiredImage::of(&stored.meta)),
                 Err(error) => Err(ImageFault::of(&error)),
             }
         })
@@ -127,6 +151,7 @@ fn image_key(host: &BareMetalHost, image: &Image) -> ImageKey {
         url: image.url.clone(),
         checksum: image.checksum.clone(),
         checksum_type: image.checksum_type.map(checksum_word).unwrap_or_default().to_owned(),
+        declared: image.format.and_then(declared),
         login: name.map(|name| LoginSecret { namespace: metadata.namespace.clone(), name: name.to_owned() }),
     }
 }
@@ -177,12 +202,12 @@ impl Control {
             url: image.url.clone(),
             checksum: image.checksum.clone(),
             checksum_type: key.checksum_type.clone(),
-            declared: image.format.and_then(declared),
+            declared: key.declared,
             login: None,
             owner: host.metadata.namespace.clone(),
         };
-        let control = self.clone();
-        self.spawn_outward(async move { control.acquire(key, request).await });
+        let (control, asker) = (self.clone(), (key_of(host), host.metadata.uid.clone()));
+        self.spawn_outward(async move { control.acquire(key, request, asker).await });
     }
 
     /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
@@ -196,7 +221,8 @@ impl Control {
         views.images.retain(|_, view| !is_gone(view));
     }
 
-    async fn acquire(&self, key: ImageKey, request: Request) {
+    /// `asker`: the host that asked first, and the UID of its object. An event tells it what is odd about the image.
+    async fn acquire(&self, key: ImageKey, request: Request, (host, uid): (HostKey, String)) {
         let url = shown_url(&key.url);
         tracing::info!(url, "fetching an image");
         let progress = {
@@ -209,8 +235,11 @@ impl Control {
             Err(fault) => Err(fault),
         };
         let view = match acquired {
-            Ok(ready) => {
+            Ok(AcquiredImage { ready, warnings }) => {
                 tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
+                for warning in warnings {
+                    self.tell_of(&host, &uid, "ImageWarning", true, format!("the image {url}: {warning}"));
+                }
                 ImageView::Ready(ready)
             }
             Err(ImageFault { message, crowded: true, .. }) => {
@@ -273,8 +302,7 @@ fn declared(format: ImageFormat) -> Option<Format> {
 }
 
 /// What a host's plan names of a stored image.
-#[must_use]
-pub fn ready(meta: &ImageMeta) -> ReadyImage {
+fn ready(meta: &ImageMeta) -> ReadyImage {
     ReadyImage {
         raw_sha256: meta.raw_sha256.to_string(),
         raw_bytes: meta.raw_bytes,
@@ -336,6 +364,7 @@ mod tests {
             url: url.to_owned(),
             checksum: String::new(),
             checksum_type: String::new(),
+            declared: None,
             login: None,
         };
         let at = Timestamp::UNIX_EPOCH;

@@ -90,7 +90,7 @@ pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use effects::FIRST_BOOT_FAILED_PATH;
 pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
-pub use images::{Acquiring, ImageFault, Images, ready};
+pub use images::{AcquiredImage, Acquiring, ImageFault, Images};
 pub use instances::FAILURE_BYTES_MAX;
 pub use leases::LIVE_LEASES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};

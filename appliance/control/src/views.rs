@@ -9,6 +9,7 @@ use std::{
 };
 
 use firesteel_boot::{BootEntry, Mac, Observation};
+use firesteel_images::import::Format;
 use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;
 use firesteel_wire as wire;
@@ -69,6 +70,8 @@ pub(crate) struct ImageKey {
     pub(crate) url: String,
     pub(crate) checksum: String,
     pub(crate) checksum_type: String,
+    /// An image that was refused without it may be taken with it.
+    pub(crate) declared: Option<Format>,
     pub(crate) login: Option<LoginSecret>,
 }
 

@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_control::{
-    Acquiring, ImageFault, Images, ready,
+    AcquiredImage, Acquiring, ImageFault, Images,
     streams::{Depot, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell},
 };
 use firesteel_images::{
@@ -185,7 +185,7 @@ impl Images for HostImages {
             });
             let acquirer = &self.depot.acquirer;
             let error = match acquirer.acquire(request, Arc::clone(&tell)).await {
-                Ok(stored) => return Ok(ready(&stored.meta)),
+                Ok(stored) => return Ok(AcquiredImage::of(&stored.meta)),
                 Err(error) => error,
             };
             if !error.is_full() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const HEAD_BYTES: usize = 64 << 10;
 
 /// Formats that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     Raw,

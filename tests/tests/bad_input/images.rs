@@ -267,12 +267,16 @@ async fn a_declared_format_overrules_what_a_file_looks_like() {
     assert_eq!(refused, ["partition-behind-end", "damaged-table", "vmdk"]);
 }
 
-/// A host whose owner declares `raw` is installed from what does not look like a disk.
+/// A host whose owner declares `raw` is installed from what does not look like a disk, although it was refused before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hosts_declared_format_counts_too() {
     let data = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(data.path()).await;
     let (_origin, image) = published(vec![7; 1 << 20]);
+    appliance.add("plain", "02:00:00:00:01:02", Some(image.clone())).await;
+    let mut agent = Agent::boot(&appliance, "02:00:00:00:01:02", 1).await;
+    assert!(matches!(agent.work(&appliance, "plain").await, End::Error), "nothing says that it is a disk");
+    appliance.assert_told("plain", &["does not look like a disk", "`format: raw` in a host's spec.image"]).await;
     let image = Image { format: Some(ImageFormat::Raw), ..image };
     appliance.add("host", "02:00:00:00:01:01", Some(image)).await;
     let mut agent = Agent::boot(&appliance, "02:00:00:00:01:01", 1).await;

@@ -220,7 +220,7 @@ impl Images for Shop {
                 return std::future::pending().await;
             }
             let gone = || ImageFault { message: "the server is gone".into(), permanent: false, crowded: false };
-            image.unwrap_or_else(|_| Err(gone()))
+            image.unwrap_or_else(|_| Err(gone())).map(Into::into)
         })
     }
 }
