@@ -169,7 +169,8 @@ impl DiskWatch {
         if let Some(table) = &self.table {
             let header = sector(begin, data, offset(table.alternate_lba, self.block_bytes), self.block_bytes as usize);
             let parsed = header.map(|header| gpt::parse_backup_header(header, table.alternate_lba, self.block_bytes));
-            self.has_backup |= matches!(parsed, Some(Ok(Some(_))));
+            // One that names itself as its backup has none.
+            self.has_backup |= table.alternate_lba > 1 && matches!(parsed, Some(Ok(Some(_))));
         }
         let (block_bytes, logical) = (self.block_bytes, &mut self.logical);
         self.chains.retain_mut(|chain| chain.follow(begin, data, block_bytes, logical));

@@ -65,10 +65,8 @@ fn put_classic(disk: &mut [u8], sector: usize, entries: &[(u8, u32, u32)]) {
 }
 
 fn beyond(result: Result<bool, ContentFault>) -> PartitionBeyondEnd {
-    match result {
-        Err(ContentFault::Partition(beyond)) => beyond,
-        other => panic!("{other:?}"),
-    }
+    let Err(ContentFault::Partition(beyond)) = result else { panic!("no partition ends behind it: {result:?}") };
+    beyond
 }
 
 /// The end of the last partition was missing, and the image was imported, written and booted.
