@@ -149,3 +149,23 @@ fn a_sparse_disk_comes_in_and_one_that_promises_too_much_does_not() {
         judge("none: a sparse qcow2 image", "-", "imported in less than a MiB for each GiB", got);
     });
 }
+
+/// Firmware images have a signature behind their gzip; such an image was called damaged.
+#[test]
+fn bytes_behind_a_gzip_are_named_in_an_event_of_the_host() {
+    with_field(|field| {
+        let mut disk = vec![0x11; 1 << 20];
+        (disk[510], disk[511]) = (0x55, 0xaa);
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&disk).unwrap();
+        let signed = [&encoder.finish().unwrap()[..], b"a signature"].concat();
+        add(field, 1, &disk_image::serve(signed));
+        let said = "the file has 11 bytes behind the end of its gzip stream";
+        let events = field.until(&["get", "events", "-o", "json"], |events| events.contains(said));
+        assert!(events.contains("ImageWarning"), "{events}");
+        wait(field, "the image is not imported", || !stored(field).is_empty());
+        assert_eq!(stored(field), [MIB]);
+        let got = "imported, with their number in an event";
+        judge("none: an image with bytes behind its gzip", "-", got, got);
+    });
+}

@@ -9,7 +9,7 @@
 //! | `floods` | as many boot scripts, configs and leases as can be asked for, by machines that are not there and in hosts' names; a crowd of unknown machines |
 //! | `forged` | receipts of an installation that was not carried out as planned: another disk, zero lengths, missing files, no boot entry, another order, impossible times |
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
-//! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large |
+//! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large; none: bytes behind a gzip |
 //! | `live` | a boot script while the agent is at work |
 //! | `outward` | addresses of images, checksums and BMCs that lead into the appliance, by redirects too; logins in addresses; BMCs that answer `100 Continue` without end |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
