@@ -286,8 +286,8 @@ mod tests {
     /// "Cut, damaged or made to harm" was said of a disk that could not be read.
     #[test]
     fn an_error_says_where_it_is_and_whose() {
-        struct Failing;
-        impl Read for Failing {
+        struct BrokenSource;
+        impl Read for BrokenSource {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 Err(io::Error::other("the disk is gone"))
             }
@@ -301,7 +301,7 @@ mod tests {
             assert_eq!(failed.at_bytes, kept as u64, "{format}");
 
             let start = &stream[..stream.len() / 2];
-            let mut reader = expand(format, start.chain(Failing)).unwrap();
+            let mut reader = expand(format, start.chain(BrokenSource)).unwrap();
             let error = io::copy(&mut reader, &mut io::sink()).expect_err("the source failed");
             let failed = error.downcast::<SourceFailed>().unwrap_or_else(|error| panic!("{format}: {error}"));
             assert_eq!(failed.0.to_string(), "the disk is gone", "{format}");

@@ -25,7 +25,7 @@ const NETWORKS: usize = 8;
 const DRAWS_MAX: usize = 400;
 
 /// The administrator, by the API.
-struct Administrator<'a> {
+struct NetworkAdministrator<'a> {
     field: &'a Field,
     runtime: tokio::runtime::Runtime,
 }
@@ -37,7 +37,7 @@ struct Said {
     body: Value,
 }
 
-impl<'a> Administrator<'a> {
+impl<'a> NetworkAdministrator<'a> {
     fn new(field: &'a Field) -> Self {
         Self { field, runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap() }
     }
@@ -107,7 +107,7 @@ fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_
     with_field(PROGRAM, Dhcp::Managed, |field| {
         let wide =
             json!({"provisioningNetworkCIDR": "10.76.0.0/14", "provisioningDHCPRange": "10.77.1.0,10.79.255.255"});
-        let said = Administrator::new(field).network(&with(&wide));
+        let said = NetworkAdministrator::new(field).network(&with(&wide));
         let at = said.body["details"]["causes"][0]["field"].as_str().unwrap_or_default().to_owned();
         judge("a range of 196,352 addresses", "422 spec.provisioningDHCPRange", &format!("{} {at}", said.status));
         field.appliance.kill_and_start_again();
@@ -125,13 +125,13 @@ fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_
             ("a network behind a relay", overlapping, "--relayed", false),
             ("an address that the interface has not", elsewhere, "does not have the address 10.77.0.9", false),
         ] {
-            let administrator = Administrator::new(field);
+            let administrator = NetworkAdministrator::new(field);
             let said = administrator.network(&with(&spec));
             assert_eq!(said.status, 200, "{case}: {}", said.body);
             assert_eq!(said.warnings.iter().any(|text| text.contains("no machine is served")), is_warned, "{case}");
             drop(administrator);
             field.appliance.kill_and_start_again();
-            let administrator = Administrator::new(field);
+            let administrator = NetworkAdministrator::new(field);
             let told = administrator.until_condition("Degraded", Some("InvalidConfiguration"));
             assert!(told.contains(field_or_flag), "{case}: {told}");
             if is_warned {
@@ -144,7 +144,7 @@ fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_
             drop(administrator);
             let leased = field.obtain(&discover(1, CLASS, &[7]));
             assert_eq!((leased.octets()[..3].to_vec(), field.appliance.id()), (vec![10, 77, 0], id), "{case}");
-            Administrator::new(field).until_condition("Degraded", None);
+            NetworkAdministrator::new(field).until_condition("Degraded", None);
             judge(
                 case,
                 "stored, told, and served when it is corrected",
@@ -162,7 +162,7 @@ fn the_process_starts_with_whatever_the_api_took() {
         println!("seed {seed}");
         let mut draw = Draw::new(seed);
         let mut lists = Vec::new();
-        let administrator = Administrator::new(field);
+        let administrator = NetworkAdministrator::new(field);
         for kind in drawn::kinds() {
             let (mut taken, mut refused) = (0, Vec::new());
             for number in 0..DRAWS_MAX {
@@ -184,7 +184,7 @@ fn the_process_starts_with_whatever_the_api_took() {
         }
         drop(administrator);
         field.appliance.kill_and_start_again();
-        let administrator = Administrator::new(field);
+        let administrator = NetworkAdministrator::new(field);
         for list in &lists {
             let items = administrator.get(list)["items"].as_array().map_or(0, Vec::len);
             assert!(items > 0, "{list}");
@@ -197,12 +197,12 @@ fn the_process_starts_with_whatever_the_api_took() {
                 break;
             }
             let Some(object) = draw.object(&PROVISIONING, number) else { continue };
-            let said = Administrator::new(field).network(&object["spec"]);
+            let said = NetworkAdministrator::new(field).network(&object["spec"]);
             if said.status == 200 {
                 stored += 1;
                 println!("a start with {}", object["spec"]);
                 field.appliance.kill_and_start_again();
-                Administrator::new(field).get(NETWORK);
+                NetworkAdministrator::new(field).get(NETWORK);
             }
         }
         assert!(stored > 0);
@@ -214,7 +214,7 @@ fn the_process_starts_with_whatever_the_api_took() {
 fn a_foreign_state_is_stored_and_never_read() {
     with_field(PROGRAM, Dhcp::Managed, |field| {
         field.add_host("victim", mac(1));
-        let administrator = Administrator::new(field);
+        let administrator = NetworkAdministrator::new(field);
         let path = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/victim/status";
         let patch = json!({"status": {"provisioning": {"state": "match profile"}}});
         let said = administrator.ask(Method::PATCH, path, &patch);
@@ -224,7 +224,7 @@ fn a_foreign_state_is_stored_and_never_read() {
         field.appliance.kill_and_start_again();
         field.until(&["describe", "host", "victim"], |page| page.contains("waiting for the host to boot"));
         let negative = json!({"status": {"errorCount": -1}});
-        let said = Administrator::new(field).ask(Method::PATCH, path, &negative);
+        let said = NetworkAdministrator::new(field).ask(Method::PATCH, path, &negative);
         let at = said.body["details"]["causes"][0]["field"].as_str().unwrap_or_default().to_owned();
         judge("a count below nothing", "422 status.errorCount", &format!("{} {at}", said.status));
     });
