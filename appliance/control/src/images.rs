@@ -3,7 +3,7 @@
 use std::{collections::HashMap, error::Error, future::Future, pin::Pin, sync::Arc};
 
 use firesteel_facts::shown_url;
-use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage, WebLogin};
+use firesteel_images::import::{AcquireError, Acquirer, Format, Request, Stage, WebLogin};
 use firesteel_plan::host::{ImageSeen, ReadyImage};
 use firesteel_resources::{
     BareMetalHost, Image, Secret,
@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::{
     Control, HostKey,
+    acquired_image::AcquiredImage,
     control::key_of,
     views::{ImageKey, LoginSecret},
 };
@@ -36,29 +37,6 @@ impl ImageFault {
     pub fn of(error: &AcquireError) -> Self {
         let crowded = matches!(error, AcquireError::Crowded);
         Self { message: error.explain(), permanent: is_permanent(error), crowded }
-    }
-}
-
-/// An image that is in the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AcquiredImage {
-    /// What a host's plan names of it.
-    pub ready: ReadyImage,
-    /// What was odd about it, a sentence for each.
-    pub warnings: Vec<String>,
-}
-
-impl AcquiredImage {
-    #[must_use]
-    pub fn of(meta: &ImageMeta) -> Self {
-        let notes = meta.sources.last().map(|source| source.notes).unwrap_or_default();
-        Self { ready: ready(meta), warnings: notes.sentences() }
-    }
-}
-
-impl From<ReadyImage> for AcquiredImage {
-    fn from(ready: ReadyImage) -> Self {
-        Self { ready, warnings: Vec::new() }
     }
 }
 
@@ -298,16 +276,6 @@ fn declared(format: ImageFormat) -> Option<Format> {
         ImageFormat::Raw => Some(Format::Raw),
         ImageFormat::Qcow2 => Some(Format::Qcow2),
         ImageFormat::Vdi | ImageFormat::Vmdk | ImageFormat::LiveIso => None,
-    }
-}
-
-/// What a host's plan names of a stored image.
-fn ready(meta: &ImageMeta) -> ReadyImage {
-    ReadyImage {
-        raw_sha256: meta.raw_sha256.to_string(),
-        raw_bytes: meta.raw_bytes,
-        stream_sha256: meta.stream_sha256.to_string(),
-        stream_bytes: meta.stream_bytes,
     }
 }
 

@@ -26,6 +26,7 @@
 //! knows it ([`StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and
 //! runs all of this unchanged.
 
+mod acquired_image;
 mod agents;
 mod askers;
 mod bmc_record;
@@ -82,6 +83,7 @@ mod views;
 
 use std::fmt;
 
+pub use acquired_image::AcquiredImage;
 pub use boot::{BootGrant, BootScript, ScriptKind};
 pub use boot_watch::UnknownHost;
 pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
@@ -90,7 +92,7 @@ pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use effects::FIRST_BOOT_FAILED_PATH;
 pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
-pub use images::{AcquiredImage, Acquiring, ImageFault, Images};
+pub use images::{Acquiring, ImageFault, Images};
 pub use instances::FAILURE_BYTES_MAX;
 pub use leases::LIVE_LEASES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};

@@ -262,13 +262,6 @@ impl Acquirer {
         }
     }
 
-    /// What is stored of a checksum, on a thread that may wait for a removal.
-    async fn stored(&self, checksum: &Checksum, url: &str) -> Result<Option<StoredImage>, AcquireError> {
-        let (store, checksum) = (self.store().clone(), checksum.clone());
-        let looked = tokio::task::spawn_blocking(move || store.used_by_source(&checksum)).await;
-        Ok(looked.map_err(|_| AcquireError::Ended { url: shown_url(url) })??)
-    }
-
     /// A document that is not kept, such as a stream's metadata: whole, or not at all.
     pub async fn document(&self, url: &str, bytes_max: usize) -> Result<Vec<u8>, HttpError> {
         fetch_small(&self.client, self.limits, url, bytes_max).await

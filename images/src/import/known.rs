@@ -1,13 +1,23 @@
-//! Which of what is stored is the artifact that a stream names.
+//! Which of what is stored is the image of a checksum, or the artifact that a stream names.
+
+use firesteel_facts::shown_url;
 
 use super::{
-    acquire::Acquirer,
+    acquire::{AcquireError, Acquirer},
     artifact::{Acquired, Stored, Wanted, state},
+    checksum::Checksum,
     format::Format,
     store::{SourceRecord, StoreError, StoredImage, Witness},
 };
 
 impl Acquirer {
+    /// What is stored of a checksum, on a thread that may wait for a removal.
+    pub(super) async fn stored(&self, checksum: &Checksum, url: &str) -> Result<Option<StoredImage>, AcquireError> {
+        let (store, checksum) = (self.store().clone(), checksum.clone());
+        let looked = tokio::task::spawn_blocking(move || store.used_by_source(&checksum)).await;
+        Ok(looked.map_err(|_| AcquireError::Ended { url: shown_url(url) })??)
+    }
+
     /// What is there of an artifact already. What was seen here comes before what a bundle says, and that counts only
     /// where it does not contradict the stream; where a signature must be good, only if the stream's digests prove it, for
     /// a bundle brings no signature.
