@@ -145,7 +145,7 @@ pub(super) async fn wait(core: Core, settings: Settings) -> anyhow::Result<()> {
         }
         match stored(&core).await.map(|stored| stored.map(|object| served(&object, &settings))) {
             Ok(Some(Ok(_))) => {
-                // Whoever corrected the object is answered first.
+                // The client that corrected the object is answered first.
                 tokio::time::sleep(ANSWERED_WITHIN).await;
                 tracing::info!("the provisioning network can be served now: beginning again, with machines");
                 return Err(BeginAgain.into());

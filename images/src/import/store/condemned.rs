@@ -1,4 +1,4 @@
-//! What is to go, held from the choice to the removal, so that nobody gets it in between.
+//! What is to go, held from the choice to the removal, so that it is given out to none in between.
 //!
 //! ```text
 //!   references are read ─► condemn: each is chosen and locked ─► references are read again ─► remove: those that
