@@ -197,6 +197,7 @@ impl World {
     fn choose(&mut self, name: &str, state: S) -> Wish {
         let ways: &[(Edge, Wish)] = match state {
             S::New => &[((S::New, S::Deleting), Wish::Unpaused)],
+            S::Foreign => panic!("{name} is in a state that the appliance does not write"),
             S::Unmanaged => &[
                 ((S::Unmanaged, S::Registering), Wish::AddBmc),
                 ((S::Unmanaged, S::Registering), Wish::SwitchOn),
@@ -293,7 +294,7 @@ impl World {
                 S::Unmanaged | S::Available | S::Provisioned | S::ExternallyProvisioned => {
                     self.random.millis(0, 10_000)
                 }
-                S::PoweringOff | S::Deleting => continue,
+                S::PoweringOff | S::Deleting | S::Foreign => continue,
             };
             if matches!(to, S::Provisioning | S::Deprovisioning) && self.random.chance(700) {
                 let delay = self.random.millis(0, 60_000);
