@@ -64,21 +64,27 @@ impl<'a> NetworkAdministrator<'a> {
         said.body
     }
 
-    /// Has the spec of the network be this, and nothing else.
+    /// Has the spec of the network be this, and nothing else. Its status may change meanwhile.
     fn network(&self, spec: &Value) -> Said {
-        let mut object = self.get(NETWORK);
-        object["spec"] = spec.clone();
-        self.ask(Method::PUT, NETWORK, &object)
+        loop {
+            let mut object = self.get(NETWORK);
+            object["spec"] = spec.clone();
+            let said = self.ask(Method::PUT, NETWORK, &object);
+            if said.status != 409 {
+                return said;
+            }
+        }
     }
 
-    /// Waits until a condition of the network has this reason, or is away.
-    fn until_condition(&self, type_: &str, reason: Option<&str>) -> String {
+    /// Waits until a condition of the network has this reason and such a message, or is away.
+    fn until_condition(&self, type_: &str, reason: Option<&str>, is_it: impl Fn(&str) -> bool) {
         loop {
             let object = self.get(NETWORK);
             let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let found = conditions.iter().find(|condition| condition["type"] == type_);
-            if found.and_then(|found| found["reason"].as_str()) == reason {
-                return found.and_then(|found| found["message"].as_str()).unwrap_or_default().to_owned();
+            let message = found.and_then(|found| found["message"].as_str()).unwrap_or_default();
+            if found.and_then(|found| found["reason"].as_str()) == reason && is_it(message) {
+                return;
             }
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
@@ -132,10 +138,11 @@ fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_
             drop(administrator);
             field.appliance.kill_and_start_again();
             let administrator = NetworkAdministrator::new(field);
-            let told = administrator.until_condition("Degraded", Some("InvalidConfiguration"));
-            assert!(told.contains(field_or_flag), "{case}: {told}");
+            // The process before said that it goes on with the network as it was; this one has none.
+            let is_it = |told: &str| told.contains(field_or_flag) && !told.contains("as it was is served");
+            administrator.until_condition("Degraded", Some("InvalidConfiguration"), is_it);
             if is_warned {
-                administrator.until_condition("NoController", Some("FieldsNotActedOn"));
+                administrator.until_condition("NoController", Some("FieldsNotActedOn"), |_| true);
             }
             // Corrected by the API, it is served by the same process, without another start.
             let id = field.appliance.id();
@@ -144,7 +151,7 @@ fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_
             drop(administrator);
             let leased = field.obtain(&discover(1, CLASS, &[7]));
             assert_eq!((leased.octets()[..3].to_vec(), field.appliance.id()), (vec![10, 77, 0], id), "{case}");
-            NetworkAdministrator::new(field).until_condition("Degraded", None);
+            NetworkAdministrator::new(field).until_condition("Degraded", None, |_| true);
             judge(
                 case,
                 "stored, told, and served when it is corrected",

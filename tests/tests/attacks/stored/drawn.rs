@@ -2,11 +2,13 @@
 
 use firesteel_resources::{
     admit,
-    kinds::{KINDS, Kind, PROVISIONING, Scope},
+    kinds::{KINDS, Kind, MACHINE_CONFIGURATION, PROVISIONING, Scope},
     provisioning::SINGLETON,
     shape::{self, Field, Form, Shape},
 };
 use serde_json::{Map, Value, json};
+
+use super::served;
 
 /// Texts that mean something to one rule or another; a field takes those of its shape.
 const TEXTS: &[&str] = &[
@@ -60,6 +62,41 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter().copied().filter(is_drawn)
 }
 
+/// A spec with what the rules of its kind ask for.
+fn plain(kind: &Kind) -> Value {
+    let reference = || json!({"apiGroup": "x.example.com", "kind": "Thing", "name": "a"});
+    let machine =
+        || json!({"clusterName": "c", "bootstrap": {"dataSecretName": "s"}, "infrastructureRef": reference()});
+    match (kind.group, kind.kind) {
+        ("metal3.io", "Provisioning") => served(),
+        ("metal3.io", "BareMetalHost") => json!({"online": true}),
+        ("metal3.io", "BareMetalSwitch") => {
+            json!({"address": "a", "deviceType": "netmiko_cisco_ios", "macAddress": "52:54:00:12:34:56"})
+        }
+        ("metal3.io", "BMCEventSubscription") => {
+            json!({"hostName": "a", "destination": "https://events.example.com/a"})
+        }
+        ("metal3.io", "DataImage") => json!({"url": "https://images.example.com/a.iso"}),
+        ("metal3.io", "HostClaim") => json!({"poweredOn": true}),
+        ("metal3.io", "HostFirmwareComponents") => json!({"updates": []}),
+        ("metal3.io", "HostFirmwareSettings") => json!({"settings": {}}),
+        ("metal3.io", "HostNetworkAttachment") => json!({"mode": "access", "nativeVLAN": 1}),
+        ("firesteel.dev", "AccessGrant") => json!({"subject": {"kind": "User", "name": "ann"}, "role": "viewer"}),
+        ("firesteel.dev", "BootImageStream") => json!({"source": {"file": "stable.json"}}),
+        ("firesteel.dev", "Halt") => json!({"by": "ann", "reason": "a drill"}),
+        ("firesteel.dev", "HostGroup") => {
+            json!({"selector": {"matchLabels": {"a": "b"}}, "image": {"stream": "stable"}})
+        }
+        ("cluster.x-k8s.io", "Cluster") => json!({"infrastructureRef": reference()}),
+        ("cluster.x-k8s.io", "Machine") => machine(),
+        ("cluster.x-k8s.io", "MachineSet") => json!({
+            "clusterName": "c", "replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": machine()},
+        }),
+        _ => json!({}),
+    }
+}
+
 /// A stream of choices; the same seed chooses the same.
 pub(super) struct Draw(u64);
 
@@ -68,16 +105,28 @@ impl Draw {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// An object that is admitted, or nothing.
+    /// An object that is admitted, or nothing. The first of a kind has only what its rules ask for, so that some object
+    /// of each kind is there whatever is drawn.
     pub(super) fn object(&mut self, kind: &Kind, number: usize) -> Option<Value> {
-        let mut object = self.value(kind.shape, 0)?;
+        let mut object = if number == 0 { json!({}) } else { self.value(kind.shape, 0)? };
         let fields = object.as_object_mut()?;
         // A new object has no status.
         fields.remove("status");
+        if number == 0 {
+            fields.insert("spec".into(), plain(kind));
+        } else if kind.kind == PROVISIONING.kind {
+            // Its fields go together: few are taken where all are drawn.
+            let mut spec = plain(kind);
+            let drawn = fields.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+            spec.as_object_mut()?.extend(drawn);
+            fields.insert("spec".into(), spec);
+        }
         let own = format!("drawn-{number}");
         let name = if kind.kind == PROVISIONING.kind {
             SINGLETON
-        } else if self.below(4) == 0 {
+        } else if kind.kind == MACHINE_CONFIGURATION.kind {
+            NAMES[0]
+        } else if number > 0 && self.below(4) == 0 {
             NAMES[self.below(NAMES.len())]
         } else {
             own.as_str()
