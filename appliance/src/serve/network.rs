@@ -94,6 +94,7 @@ pub struct Services {
     dhcp: Option<(DhcpServer, DhcpHandle)>,
     tftp: Option<TftpServer>,
     served: Served,
+    settings: Settings,
 }
 
 impl Services {
@@ -133,14 +134,14 @@ impl Services {
         } else {
             Some(open_tftp(served, control, (files, hosts), endpoints)?)
         };
-        Ok(Self { dhcp, tftp, served: served.clone() })
+        Ok(Self { dhcp, tftp, served: served.clone(), settings: settings.clone() })
     }
 
     /// Starts what was bound.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
         if let Some((server, handle)) = self.dhcp {
             tasks.spawn(async move { server.run().await.context("serving DHCP") });
-            tasks.spawn(follow(core.clone(), handle, self.served));
+            tasks.spawn(follow(core.clone(), handle, self.served, self.settings));
         }
         if let Some(server) = self.tftp {
             tasks.spawn(async move { server.run().await.context("serving TFTP") });
@@ -244,7 +245,7 @@ fn tftp_event(control: &Control, event: &firesteel_tftp::Event) {
 
 /// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and what may
 /// change in the Provisioning object while we serve (pool, gateway, DNS, NTP).
-async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::Result<()> {
+async fn follow(core: Core, handle: DhcpHandle, mut served: Served, settings: Settings) -> anyhow::Result<()> {
     let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
     let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
     let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
@@ -261,7 +262,7 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::R
                 note_host(&mut known, change) || all_read != was_read
             }
             change = networks.next() => match change.map_err(failed)? {
-                Change::Applied(object) => adopt_network(&mut served, &object),
+                Change::Applied(object) => adopt_network(&mut served, &object, &settings),
                 Change::Deleted(_) | Change::Synced | Change::Undecodable { .. } => false,
             },
         };
@@ -277,16 +278,22 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::R
     }
 }
 
-/// Takes over what can change without new sockets; the rest waits for a restart, and says so.
-fn adopt_network(served: &mut Served, object: &Provisioning) -> bool {
-    let Ok(new) = object.network() else { return false };
-    let old = &served.network;
-    if (new.mode, new.address, new.cidr, &new.interface) != (old.mode, old.address, old.cidr, &old.interface) {
+/// Takes over what can change without new sockets; the rest waits for a restart, and the object says so
+/// ([`super::network_status`]).
+fn adopt_network(served: &mut Served, object: &Provisioning, settings: &Settings) -> bool {
+    let wanted = match servable::wanted(object, settings) {
+        Ok(wanted) => wanted,
+        Err(why) => {
+            tracing::warn!(%why, "the Provisioning object cannot be served: the network stays as it was");
+            return false;
+        }
+    };
+    if !served.takes_over(&wanted) {
         tracing::warn!("mode, address, CIDR or interface of the Provisioning object changed: restart the appliance");
         return false;
     }
-    let changed = new != *old;
-    served.network = new;
+    let changed = wanted.network != served.network;
+    served.network = wanted.network;
     changed
 }
 
@@ -341,6 +348,34 @@ mod tests {
         let object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
         let raw = RawSettings { data: Some("/d".into()), api_only: true, ..RawSettings::default() };
         servable::wanted(&serde_json::from_value(object).unwrap(), &raw.check().unwrap()).unwrap()
+    }
+
+    /// An interface that the object names is none of ours where a flag names it: all else is taken over, as the object's
+    /// condition says.
+    #[test]
+    fn a_change_is_taken_over_where_no_restart_is_asked_for() {
+        let of = |more: Value| {
+            let mut spec = json!({"provisioningIP": "10.77.0.1", "provisioningNetworkCIDR": "10.77.0.0/24",
+                "provisioningDHCPRange": "10.77.0.10,10.77.0.20", "provisioningInterface": "s0"});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value::<Provisioning>(json!({"spec": spec})).unwrap()
+        };
+        let settings = |interface: Option<&str>| {
+            let interface = interface.map(str::to_owned);
+            let raw = RawSettings { data: Some("/d".into()), api_only: true, interface, ..RawSettings::default() };
+            raw.check().unwrap()
+        };
+        let wider = json!({"provisioningDHCPRange": "10.77.0.10,10.77.0.30", "provisioningInterface": "s1"});
+        for (flag, is_taken) in [(Some("s0"), true), (None, false)] {
+            let settings = settings(flag);
+            let mut now = servable::wanted(&of(json!({})), &settings).unwrap();
+            assert_eq!(adopt_network(&mut now, &of(wider.clone()), &settings), is_taken, "{flag:?}");
+            let last = now.network.range.unwrap().1;
+            assert_eq!(last == IpAddr::V4(address(30)), is_taken, "{flag:?}");
+            assert_eq!(now.takes_over(&servable::wanted(&of(wider.clone()), &settings).unwrap()), is_taken);
+            let mode = of(json!({"provisioningNetwork": "Unmanaged"}));
+            assert!(!adopt_network(&mut now, &mode, &settings) && now.network.mode == NetworkMode::Managed);
+        }
     }
 
     fn address(last: u8) -> Ipv4Addr {
