@@ -195,19 +195,43 @@ impl Config {
             return Err(ConfigError::TooManyReservations(self.reservations.len()));
         }
         let mut seen = BTreeSet::new();
-        for (mac, Reservation { address, hostname }) in &self.reservations {
-            let served = self.subnet_of(*address).is_some_and(|subnet| subnet.network.is_host(*address));
-            if !served || self.is_taken(*address) {
-                return Err(ConfigError::Reservation { mac: *mac, address: *address });
+        self.reservations.iter().try_for_each(|(mac, wanted)| self.check_reservation(*mac, wanted, &mut seen))
+    }
+
+    /// Reserves what can be served, the first of those that want one address, and tells of the others: what is wrong with
+    /// one reservation keeps no other change from being served.
+    pub fn reserve(&mut self, wanted: impl IntoIterator<Item = (Mac, Reservation)>) -> Vec<ConfigError> {
+        let mut seen = self.reservations.values().map(|held| held.address).collect();
+        let mut unfit = Vec::new();
+        for (mac, reservation) in wanted {
+            if self.reservations.contains_key(&mac) {
+                continue;
             }
-            if !seen.insert(*address) {
-                return Err(ConfigError::ReservedTwice(*address));
-            }
-            if let Some(name) = hostname.as_ref().filter(|name| !is_name(name, HOSTNAME_BYTES_MAX)) {
-                return Err(ConfigError::Name(name.clone()));
+            match self.check_reservation(mac, &reservation, &mut seen) {
+                Err(error) => unfit.push(error),
+                Ok(()) => drop(self.reservations.insert(mac, reservation)),
             }
         }
-        Ok(())
+        unfit
+    }
+
+    fn check_reservation(
+        &self,
+        mac: Mac,
+        Reservation { address, hostname }: &Reservation,
+        seen: &mut BTreeSet<Ipv4Addr>,
+    ) -> Result<(), ConfigError> {
+        let served = self.subnet_of(*address).is_some_and(|subnet| subnet.network.is_host(*address));
+        if !served || self.is_taken(*address) {
+            return Err(ConfigError::Reservation { mac, address: *address });
+        }
+        if !seen.insert(*address) {
+            return Err(ConfigError::ReservedTwice(*address));
+        }
+        match hostname.as_ref().filter(|name| !is_name(name, HOSTNAME_BYTES_MAX)) {
+            Some(name) => Err(ConfigError::Name(name.clone())),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn subnets(&self) -> impl Iterator<Item = &Subnet> {
@@ -303,6 +327,17 @@ mod tests {
         bad.reservations.clear();
         bad.reservations.insert(Mac([2, 0, 0, 0, 0, 1]), Reservation { address: bad.server_address, hostname: None });
         assert!(matches!(bad.check(), Err(ConfigError::Reservation { .. })));
+
+        let mut good = config();
+        let wish = |last, address: [u8; 4]| {
+            (Mac([2, 0, 0, 0, 0, last]), Reservation { address: Ipv4Addr::from(address), hostname: None })
+        };
+        let wishes =
+            [wish(9, [10, 0, 0, 30]), wish(1, [10, 0, 0, 30]), wish(2, [192, 0, 2, 1]), wish(3, [10, 0, 0, 31])];
+        let unfit = good.reserve(wishes);
+        assert!(matches!(unfit[..], [ConfigError::ReservedTwice(_), ConfigError::Reservation { .. }]), "{unfit:?}");
+        let reserved: Vec<u8> = good.reservations.keys().map(|mac| mac.0[5]).collect();
+        assert_eq!((reserved, good.check()), (vec![3, 9], Ok(())));
 
         let bad = Config { domain: Some("a b".into()), ..config() };
         assert!(matches!(bad.check(), Err(ConfigError::Name(_))));

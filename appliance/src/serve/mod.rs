@@ -35,6 +35,7 @@ mod no_controller;
 pub mod pki;
 mod pods;
 pub mod renewal;
+mod reserved;
 mod room;
 mod servable;
 pub mod settings;

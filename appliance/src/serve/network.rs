@@ -1,7 +1,7 @@
 //! The provisioning network: what the Provisioning object says, turned into DHCP and TFTP.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},
     sync::Arc,
     time::Duration,
@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use super::{
     data_dir::DataDir,
     dhcp_clients::{boot_answers, dhcp_events},
+    reserved::{KnownHosts, note_host, reservations},
     servable,
     settings::Settings,
     withheld::Withheld,
@@ -163,7 +164,7 @@ async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result
     }
 }
 
-/// Without `hosts`, which are not read yet, nobody is a stranger.
+/// Without `hosts`, which are not read yet, nobody is a stranger. What they reserve comes on top ([`reservations`]).
 fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dhcp::Config> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(address) => Some(address),
@@ -186,11 +187,7 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
         ntp: network.ntp_servers.clone(),
         domain: None,
         lease_time: LEASE_TIME,
-        reservations: hosts
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .filter_map(|host| Some((host.mac, host.reservation.clone()?)))
-            .collect(),
+        reservations: BTreeMap::new(),
         known: hosts.map(|hosts| hosts.values().map(|host| host.mac).collect()),
     })
 }
@@ -252,7 +249,7 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served, settings: Se
     let mut hosts = hosts.subscribe().await.map_err(failed)?;
     let mut networks = networks.subscribe().await.map_err(failed)?;
     let mut known = KnownHosts::new();
-    let mut all_read = false;
+    let (mut all_read, mut unfit_before) = (false, BTreeSet::new());
     loop {
         let changed = tokio::select! {
             change = hosts.next() => {
@@ -270,7 +267,12 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served, settings: Se
         if !changed || !all_read {
             continue;
         }
-        let config = dhcp_config(&served, Some(&known))?;
+        let mut config = dhcp_config(&served, Some(&known))?;
+        let unfit: BTreeSet<String> = config.reserve(reservations(&known)).iter().map(ToString::to_string).collect();
+        for error in unfit.difference(&unfit_before) {
+            tracing::warn!(%error, "the reserved address of a host is not served (annotation {RESERVED_ADDRESS})");
+        }
+        unfit_before = unfit;
         if let Err(error) = handle.reconfigure(config).await {
             let error = format!("{:#}", anyhow::Error::from(error));
             tracing::warn!(%error, "the new DHCP configuration is not served; the old one stays");
@@ -295,42 +297,6 @@ fn adopt_network(served: &mut Served, object: &Provisioning, settings: &Settings
     let changed = wanted.network != served.network;
     served.network = wanted.network;
     changed
-}
-
-/// What DHCP has to know of the hosts, by namespace and name.
-type KnownHosts = BTreeMap<String, KnownHost>;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KnownHost {
-    mac: dhcp::Mac,
-    reservation: Option<dhcp::Reservation>,
-}
-
-/// Notes a host's MAC and what it reserves; whether anything changed.
-fn note_host(known: &mut KnownHosts, change: Change<BareMetalHost>) -> bool {
-    let (host, wanted) = match change {
-        Change::Applied(host) => {
-            let wanted = known_host(&host);
-            (host, wanted)
-        }
-        Change::Deleted(host) => (host, None),
-        Change::Synced | Change::Undecodable { .. } => return false,
-    };
-    let key = format!("{}/{}", host.metadata.namespace, host.metadata.name);
-    if known.get(&key) == wanted.as_ref() {
-        return false;
-    }
-    match wanted {
-        Some(wanted) => known.insert(key, wanted),
-        None => known.remove(&key),
-    };
-    true
-}
-
-fn known_host(host: &BareMetalHost) -> Option<KnownHost> {
-    let mac = host.spec.boot_mac()?.parse().ok()?;
-    let address = host.metadata.annotation(RESERVED_ADDRESS).and_then(|address| address.parse().ok());
-    Some(KnownHost { mac, reservation: address.map(|address| dhcp::Reservation { address, hostname: None }) })
 }
 
 #[cfg(test)]
