@@ -2,6 +2,8 @@
 
 mod drawn;
 
+use std::time::{Duration, Instant};
+
 use firesteel_resources::kinds::{Kind, PROVISIONING, Scope};
 use firesteel_tests::{
     agent_line::client,
@@ -21,6 +23,8 @@ const OBJECTS: usize = 8;
 /// Networks that are stored one after the other, each with a start. One that is served takes some seconds, in which the
 /// appliance listens for other servers.
 const NETWORKS: usize = 8;
+/// Only what hangs takes so long.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Objects that are drawn for one that is taken, at most.
 const DRAWS_MAX: usize = 400;
 
@@ -78,6 +82,7 @@ impl<'a> NetworkAdministrator<'a> {
 
     /// Waits until a condition of the network has this reason and such a message, or is away.
     fn until_condition(&self, type_: &str, reason: Option<&str>, is_it: impl Fn(&str) -> bool) {
+        let ends_at = Instant::now() + PATIENCE;
         loop {
             let object = self.get(NETWORK);
             let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -86,7 +91,8 @@ impl<'a> NetworkAdministrator<'a> {
             if found.and_then(|found| found["reason"].as_str()) == reason && is_it(message) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(Instant::now() < ends_at, "{type_} is not {reason:?}: {}", object["status"]);
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
