@@ -113,6 +113,23 @@ fn with(more: &Value) -> Value {
     spec
 }
 
+/// What the API takes and nothing serves: what the network is besides, what is told of it, and whether at admission.
+fn unserved() -> [(&'static str, Value, &'static str, bool); 4] {
+    let v6 = json!({"provisioningIP": "fd00::1", "provisioningNetworkCIDR": "fd00::/64",
+        "provisioningDHCPRange": "fd00::10,fd00::20"});
+    let nowhere = json!({"provisioningNetwork": "Disabled", "provisioningIP": "", "provisioningNetworkCIDR": "",
+        "provisioningDHCPRange": ""});
+    // 10.88.0.0/24 is behind a relay, by a flag.
+    let overlapping = json!({"provisioningNetworkCIDR": "10.64.0.0/10"});
+    let elsewhere = json!({"provisioningIP": "10.77.0.9"});
+    [
+        ("an IPv6 address", v6, "spec.provisioningIP", true),
+        ("no address", nowhere, "spec.provisioningNetwork", true),
+        ("a network behind a relay", overlapping, "--relayed", false),
+        ("an address that the interface has not", elsewhere, "does not have the address 10.77.0.9", false),
+    ]
+}
+
 /// A range of 196,352 addresses and an IPv6 address ended the process at each start, for ever.
 #[test]
 fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_beside_the_api() {
@@ -124,19 +141,7 @@ fn a_range_that_is_not_leased_is_refused_and_a_network_that_is_not_served_waits_
         judge("a range of 196,352 addresses", "422 spec.provisioningDHCPRange", &format!("{} {at}", said.status));
         field.appliance.kill_and_start_again();
 
-        let v6 = json!({"provisioningIP": "fd00::1", "provisioningNetworkCIDR": "fd00::/64",
-            "provisioningDHCPRange": "fd00::10,fd00::20"});
-        let nowhere = json!({"provisioningNetwork": "Disabled", "provisioningIP": "", "provisioningNetworkCIDR": "",
-            "provisioningDHCPRange": ""});
-        // 10.88.0.0/24 is behind a relay, by a flag.
-        let overlapping = json!({"provisioningNetworkCIDR": "10.64.0.0/10"});
-        let elsewhere = json!({"provisioningIP": "10.77.0.9"});
-        for (case, spec, field_or_flag, is_warned) in [
-            ("an IPv6 address", v6, "spec.provisioningIP", true),
-            ("no address", nowhere, "spec.provisioningNetwork", true),
-            ("a network behind a relay", overlapping, "--relayed", false),
-            ("an address that the interface has not", elsewhere, "does not have the address 10.77.0.9", false),
-        ] {
+        for (case, spec, field_or_flag, is_warned) in unserved() {
             let administrator = NetworkAdministrator::new(field);
             let said = administrator.network(&with(&spec));
             assert_eq!(said.status, 200, "{case}: {}", said.body);

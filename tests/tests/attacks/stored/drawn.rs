@@ -8,7 +8,7 @@ use firesteel_resources::{
 };
 use serde_json::{Map, Value, json};
 
-use super::served;
+use super::{served, unserved, with};
 
 /// Texts that mean something to one rule or another; a field takes those of its shape.
 const TEXTS: &[&str] = &[
@@ -62,13 +62,16 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter().copied().filter(is_drawn)
 }
 
-/// A spec with what the rules of its kind ask for.
-fn plain(kind: &Kind) -> Value {
+/// Specs with what the rules of their kind ask for. Networks are of all sorts: those that can be served, and others.
+fn plain(kind: &Kind) -> Vec<Value> {
+    if kind.kind == PROVISIONING.kind {
+        let unserved = unserved().into_iter().map(|(_, over, ..)| with(&over));
+        return [served()].into_iter().chain(unserved).collect();
+    }
     let reference = || json!({"apiGroup": "x.example.com", "kind": "Thing", "name": "a"});
     let machine =
         || json!({"clusterName": "c", "bootstrap": {"dataSecretName": "s"}, "infrastructureRef": reference()});
-    match (kind.group, kind.kind) {
-        ("metal3.io", "Provisioning") => served(),
+    let spec = match (kind.group, kind.kind) {
         ("metal3.io", "BareMetalHost") => json!({"online": true}),
         ("metal3.io", "BareMetalSwitch") => {
             json!({"address": "a", "deviceType": "netmiko_cisco_ios", "macAddress": "52:54:00:12:34:56"})
@@ -94,7 +97,8 @@ fn plain(kind: &Kind) -> Value {
             "template": {"metadata": {"labels": {"a": "b"}}, "spec": machine()},
         }),
         _ => json!({}),
-    }
+    };
+    vec![spec]
 }
 
 /// A stream of choices; the same seed chooses the same.
@@ -108,17 +112,15 @@ impl Draw {
     /// An object that is admitted, or nothing. The first of a kind has only what its rules ask for, so that some object
     /// of each kind is there whatever is drawn.
     pub(super) fn object(&mut self, kind: &Kind, number: usize) -> Option<Value> {
-        let mut object = if number == 0 { json!({}) } else { self.value(kind.shape, 0)? };
+        let plain = plain(kind);
+        let mut object = if number < plain.len() { json!({}) } else { self.value(kind.shape, 0)? };
         let fields = object.as_object_mut()?;
         // A new object has no status.
         fields.remove("status");
-        if number == 0 {
-            fields.insert("spec".into(), plain(kind));
-        } else if kind.kind == PROVISIONING.kind {
-            // Its fields go together: few are taken where all are drawn.
-            let mut spec = plain(kind);
-            let drawn = fields.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
-            spec.as_object_mut()?.extend(drawn);
+        if number < plain.len() || kind.kind == PROVISIONING.kind {
+            // The fields of a network go together: few are taken where all are drawn.
+            let mut spec = plain[number % plain.len()].clone();
+            spec.as_object_mut()?.extend(fields.get("spec").and_then(Value::as_object).cloned().unwrap_or_default());
             fields.insert("spec".into(), spec);
         }
         let own = format!("drawn-{number}");
