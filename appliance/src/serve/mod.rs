@@ -15,8 +15,8 @@
 //!
 //! What is stored keeps no process from starting: a network that cannot be served ([`servable`]) leaves the API, until
 //! it can be, and the process begins again with machines ([`begin_again`]). Damage does not end the process either, and
-//! starting it again would not help: a database that cannot be opened leaves an API that says so ([`unopened`]), and what machines are served by and cannot be read leaves the API alone
-//! ([`withheld`]).
+//! starting it again would not help: a database that cannot be opened leaves an API that says so ([`unopened`]), and
+//! what machines are served by and cannot be read leaves the API alone ([`withheld`]).
 
 mod alone;
 pub mod api;

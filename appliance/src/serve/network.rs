@@ -159,7 +159,8 @@ async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result
             Ok(())
         }
         Some(other) => anyhow::bail!(
-            "{other} answers on {interface}: two servers would give hosts two truths. Switch it off, use another VLAN, or say --allow-other-dhcp"
+            "{other} answers on {interface}: two servers would give hosts two truths. Switch it off, use another VLAN, say \
+             --allow-other-dhcp, or start with --api-only and set spec.provisioningNetwork to Unmanaged"
         ),
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Images that upstream takes and nothing here writes are accepted with a warning ([`super::image_form`]). Stricter
 //! than upstream, since it would fail later and be harder to understand: a Redfish address has a path, to the system
-//! or its service, and nothing beside it; a reference to a Secret has a name, a deploy method too. Wider: a disk may be named by its link in
-//! `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done to a disk.
+//! or its service, and nothing beside it; a reference to a Secret has a name, a deploy method too. Wider: a disk may be
+//! named by its link in `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done
+//! to a disk.
 //!
 //! No message quotes what may be a secret in a URL: who is refused is not alone in reading it. A URL may have no user
 //! information, which upstream takes: what stands in a spec is shown to everybody who may read it, and goes into backups
