@@ -112,7 +112,13 @@ struct CompressedSource<R> {
 
 impl<R: Read> BufRead for CompressedSource<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf().map_err(|error| io::Error::new(error.kind(), SourceFailed(error)))
+        // Not all that reads from here comes back where it was after an interruption.
+        while let Err(error) = self.inner.fill_buf() {
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(io::Error::new(error.kind(), SourceFailed(error)));
+            }
+        }
+        Ok(self.inner.buffer())
     }
 
     fn consume(&mut self, bytes: usize) {
@@ -305,6 +311,33 @@ mod tests {
             let error = io::copy(&mut reader, &mut io::sink()).expect_err("the source failed");
             let failed = error.downcast::<SourceFailed>().unwrap_or_else(|error| panic!("{format}: {error}"));
             assert_eq!(failed.0.to_string(), "the disk is gone", "{format}");
+        }
+    }
+
+    /// A signal between two members of a gzip ended the image behind the first one, without an error.
+    #[test]
+    fn an_interrupted_source_is_read_on() {
+        struct InterruptedSource<'a> {
+            left: &'a [u8],
+            is_next: bool,
+        }
+        impl Read for InterruptedSource<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.is_next = !self.is_next;
+                if self.is_next {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                // A byte at a time, so that each place is one between two reads.
+                let bytes = buffer.len().min(1);
+                self.left.read(&mut buffer[..bytes])
+            }
+        }
+        for format in COMPRESSED {
+            let stream = [compress(format, b"first "), compress(format, b"second")].concat();
+            let mut reader = expand(format, InterruptedSource { left: &stream, is_next: false }).unwrap();
+            let mut data = Vec::new();
+            reader.read_to_end(&mut data).unwrap();
+            assert_eq!(data, b"first second", "{format}");
         }
     }
 
