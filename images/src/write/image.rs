@@ -21,6 +21,8 @@ use crate::digest::Sha256;
 /// One zeroing command covers at most this, so that progress and a wish to stop are not held up
 /// for long on a disk that zeroes slowly.
 const ZERO_RUN_BYTES_MAX: u64 = 256 << 20;
+/// Images are made in such blocks, unless their GPT says otherwise.
+const BLOCK_BYTES_USUAL: u32 = 512;
 
 /// What to write: the promises that the source must keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,8 +283,12 @@ impl<'a> Writer<'a> {
         if let Some(image) = image_block.filter(|&image| image != disk_block) {
             return Err(WriteFailure::BlockSize { image, disk: disk_block });
         }
-        // A classic table counts in the blocks of the disk that it is on.
-        extent::check_classic(&self.head, disk_block, image_bytes)?;
+        // A classic table counts in the blocks of the disk that it is on, and does not say how long they are.
+        if let Err(beyond) = extent::check_classic(&self.head, disk_block, image_bytes) {
+            let is_of_small_blocks = extent::check_classic(&self.head, BLOCK_BYTES_USUAL, image_bytes).is_ok();
+            let failure = WriteFailure::BlockSize { image: BLOCK_BYTES_USUAL, disk: disk_block };
+            return Err(if is_of_small_blocks { failure } else { beyond.into() });
+        }
         let Some(image) = image_block else { return Ok(None) };
         let table = gpt::parse(&self.head, image).map_err(failed)?;
         if let Some(table) = &table {

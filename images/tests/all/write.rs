@@ -116,7 +116,12 @@ fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
     // In blocks of 4096 bytes it ends at 32 MiB.
     let large_blocks = TestDisk::new(24 * MIB, 4096, &[]);
     let failure = untouched(&large_blocks, write_image(&classic_stream[..], &large_blocks, &classic_spec, &Unattended));
-    assert!(matches!(failure, WriteFailure::Partition(_)), "{failure:?}");
+    assert!(matches!(failure, WriteFailure::BlockSize { image: 512, disk: 4096 }), "{failure:?}");
+    let (cut_stream, cut_spec) = stream_of(&classic[..3 * MIB]);
+    for disk in [&disk, &large_blocks] {
+        let failure = untouched(disk, write_image(&cut_stream[..], disk, &cut_spec, &Unattended));
+        assert!(matches!(failure, WriteFailure::Partition(_)), "{failure:?}");
+    }
 
     let failure = untouched(&disk, write_image(&b"not zstd at all"[..], &disk, &spec, &Unattended));
     assert!(matches!(failure, WriteFailure::Source { .. }));
