@@ -1,6 +1,6 @@
 //! What the store of images gives for a request.
 
-use firesteel_images::import::ImageMeta;
+use firesteel_images::import::{ImageMeta, Request};
 use firesteel_plan::host::ReadyImage;
 
 /// An image that is in the store.
@@ -14,8 +14,9 @@ pub struct AcquiredImage {
 
 impl AcquiredImage {
     #[must_use]
-    pub fn of(meta: &ImageMeta) -> Self {
-        let notes = meta.sources.last().map(|source| source.notes).unwrap_or_default();
+    pub fn of(meta: &ImageMeta, request: &Request) -> Self {
+        let source = meta.source_of(&request.url, &request.checksum);
+        let notes = source.map(|source| source.notes).unwrap_or_default();
         Self { ready: ready(meta), warnings: notes.sentences() }
     }
 }

@@ -53,7 +53,7 @@ impl Images for Acquirer {
     fn acquire<'a>(&'a self, request: &'a Request, progress: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
         Box::pin(async move {
             match Acquirer::acquire(self, request, progress).await {
-                Ok(stored) => Ok(AcquiredImage::of(&stored.meta)),
+                Ok(stored) => Ok(AcquiredImage::of(&stored.meta, request)),
                 Err(error) => Err(ImageFault::of(&error)),
             }
         })

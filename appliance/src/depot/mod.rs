@@ -185,7 +185,7 @@ impl Images for HostImages {
             });
             let acquirer = &self.depot.acquirer;
             let error = match acquirer.acquire(request, Arc::clone(&tell)).await {
-                Ok(stored) => return Ok(AcquiredImage::of(&stored.meta)),
+                Ok(stored) => return Ok(AcquiredImage::of(&stored.meta, request)),
                 Err(error) => error,
             };
             if !error.is_full() {

@@ -184,20 +184,20 @@ async fn import(source: &str, request: Request, (data, web): (&Path, WebClient))
     let stored = acquirer.acquire(&request, progress).await;
     bar.finish_and_clear();
     let meta = stored.map_err(|error| anyhow::anyhow!(error.explain()))?.meta;
-    print_text(&summary(&meta, !request.checksum.trim().is_empty()));
+    print_text(&summary(&meta, &request));
     Ok(())
 }
 
 /// What is said of an image that was imported: its length, how hosts name it, what was not verified, and what is odd.
-fn summary(meta: &ImageMeta, is_verified: bool) -> String {
-    let source = meta.sources.last();
+fn summary(meta: &ImageMeta, request: &Request) -> String {
+    let source = meta.source_of(&request.url, &request.checksum);
     let given = source.map(|source| source.sha256.to_string()).unwrap_or_default();
     let mut text = format!(
         "imported: {} raw, {} compressed\n  in a host's spec.image use any URL with checksum {given} (sha256); it is not fetched again\n",
         bytes(meta.raw_bytes),
         bytes(meta.stream_bytes),
     );
-    if !is_verified {
+    if request.checksum.trim().is_empty() {
         text += "  nothing was verified, for no checksum was given: compare this one with the publisher's, or import \
                  with --checksum\n";
     }
@@ -236,11 +236,12 @@ mod tests {
     /// Without a checksum the command looked as if it had verified something.
     #[test]
     fn what_was_not_verified_and_what_is_odd_is_said() {
-        let plain = summary(&meta(ImportNotes::default()), true);
+        let asked = Request { checksum: Sha256::of(b"image").to_string(), ..Request::default() };
+        let plain = summary(&meta(ImportNotes::default()), &asked);
         assert!(plain.starts_with("imported: ") && plain.contains(&Sha256::of(b"image").to_string()), "{plain}");
         assert!(!plain.contains("verified") && !plain.contains("warning"), "{plain}");
         let odd = ImportNotes { trailing_bytes: 149, is_backup_table_missing: true };
-        let text = summary(&meta(odd), false);
+        let text = summary(&meta(odd), &Request::default());
         for part in
             ["nothing was verified", "import with --checksum", "warning: the file has 149 bytes", "(GPT) at its end"]
         {

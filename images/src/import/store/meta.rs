@@ -4,7 +4,10 @@ use std::{io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{digest::Sha256, import::format::Format};
+use crate::{
+    digest::Sha256,
+    import::{format::Format, importer::without_secrets},
+};
 
 /// Places that one image is remembered to come from.
 pub(super) const SOURCES_MAX: usize = 32;
@@ -29,6 +32,21 @@ impl ImageMeta {
     #[must_use]
     pub fn is_seen_here(&self) -> bool {
         self.sources.iter().any(|source| source.witness == Witness::Here)
+    }
+
+    /// The record of the file that was asked for: by its checksum, else by its address, else the latest one. Several files
+    /// can give one image, and only some of them have something odd.
+    #[must_use]
+    pub fn source_of(&self, url: &str, checksum: &str) -> Option<&SourceRecord> {
+        let (url, checksum) = (without_secrets(url), checksum.trim());
+        let is_asked = |digits: &str| !digits.is_empty() && digits.eq_ignore_ascii_case(checksum);
+        let has_digest = |source: &&SourceRecord| {
+            let given = source.checksum.split_once(':').map_or("", |(_, digits)| digits);
+            is_asked(given) || is_asked(&source.sha256.to_string())
+        };
+        let newest = || self.sources.iter().rev();
+        let by_address = || newest().find(|source| source.url == url);
+        newest().find(has_digest).or_else(by_address).or_else(|| self.sources.last())
     }
 }
 
@@ -224,6 +242,26 @@ mod tests {
             signed_by: String::new(),
             witness,
             notes: ImportNotes::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_an_image_is_said_of_the_file_that_was_asked_for() {
+        let digest = Sha256::of(b"image");
+        let mut odd = record("https://a.example/odd.gz", Witness::Here);
+        (odd.checksum, odd.notes.trailing_bytes) = ("sha512:ab12".to_owned(), 7);
+        let plain = record("https://a.example/plain.gz", Witness::Here);
+        let sources = vec![odd.clone(), plain.clone()];
+        let meta = ImageMeta { raw_sha256: digest, raw_bytes: 512, stream_sha256: digest, stream_bytes: 9, sources };
+        for (url, checksum, wanted) in [
+            ("x", odd.sha256.to_string().as_str(), &odd),
+            ("x", " AB12", &odd),
+            ("x", plain.sha256.to_string().as_str(), &plain),
+            ("https://me:secret@a.example/odd.gz?token=1", "", &odd),
+            ("https://a.example/odd.gz", "https://a.example/SHA256SUMS", &odd),
+            ("https://a.example/other.gz", "", &plain),
+        ] {
+            assert_eq!(meta.source_of(url, checksum), Some(wanted), "{url} {checksum}");
         }
     }
 
