@@ -237,14 +237,33 @@ async fn an_http2_client_that_only_pings_gives_its_place_back() {
     const PING: [u8; 17] = *b"\0\0\x08\x06\0\0\0\0\0 a ping ";
     let patience = Patience { idle: IDLE, answer: IDLE, ..PATIENT };
     let stream = agreed_on_http2(patience, || crate::http::body::full("hello")).await;
-    let (mut from, mut to) = tokio::io::split(stream);
+    let (from, mut to) = tokio::io::split(stream);
     to.write_all(PREFACE).await.unwrap();
+    let (answers, mut due) = mpsc::unbounded_channel::<Vec<u8>>();
     // As many as it can: 4,000 in a second were enough.
     let pings = PING.repeat(512);
-    let pinging = async { while to.write_all(&pings).await.is_ok() && to.flush().await.is_ok() {} };
+    let pinging = async {
+        loop {
+            let answered = std::iter::from_fn(|| due.try_recv().ok()).flatten();
+            let all: Vec<u8> = answered.chain(pings.iter().copied()).collect();
+            if to.write_all(&all).await.is_err() || to.flush().await.is_err() {
+                return;
+            }
+        }
+    };
+    // It answers the server's own pings: else it would be ended for that.
     let hearing = async {
-        let mut buffer = vec![0; 65_536];
-        while from.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {}
+        let mut from = tokio::io::BufReader::new(from);
+        let mut head = [0; 9];
+        while from.read_exact(&mut head).await.is_ok() {
+            let [high, middle, low, kind, flags, ..] = head;
+            let mut payload = vec![0; usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low)];
+            let is_ping = (kind, flags) == (6, 0);
+            let is_over = from.read_exact(&mut payload).await.is_err();
+            if is_over || is_ping && answers.send([&PING[..4], &[1, 0, 0, 0, 0], &payload].concat()).is_err() {
+                return;
+            }
+        }
     };
     let ended = async {
         tokio::select! {
