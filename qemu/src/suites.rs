@@ -61,7 +61,9 @@ pub fn run_usual() -> anyhow::Result<()> {
 
 /// A slice of the longer tests of `--all`, without the million steps.
 pub fn run_slice(slice: SuiteSlice) -> anyhow::Result<()> {
+    let seed = std::process::id().to_string();
     let long = [
+        ("FIRESTEEL_STORED_SEED", seed.as_str()),
         ("FIRESTEEL_DAMAGE_SEEDS", DAMAGE_SEEDS),
         ("FIRESTEEL_FLOOD_SECONDS", FLOOD_SECONDS),
         ("FIRESTEEL_TEST_SPARSE_GIB", SPARSE_GIB),
