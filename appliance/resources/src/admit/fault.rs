@@ -14,6 +14,9 @@ const DEPTH_MAX: usize = 8;
 /// The path of the innermost field without which the object can be decoded; empty where there is no such field.
 pub(super) fn field<T: DeserializeOwned>(object: &Value) -> String {
     let (mut path, mut pointer) = (String::new(), String::new());
+    if decode::<T>(object).is_ok() {
+        return path;
+    }
     for _ in 0..DEPTH_MAX {
         let Some(inside) = object.pointer(&pointer) else { break };
         let Some((next_path, next_pointer)) = step::<T>(object, inside, &path, &pointer) else { break };
