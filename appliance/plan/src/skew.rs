@@ -1,4 +1,4 @@
-//! How old boot images may be, and whether their age stops an upgrade (systems.md S1-3.4): a host that is installed from
+//! How old boot images may be, and whether their age stops an upgrade (S1-3.4): a host that is installed from
 //! an image that is too old cannot become a node of what the cluster is upgraded to. Pure.
 //!
 //! | mode | when | what is held against the minimum |

@@ -1,6 +1,6 @@
 //! `BootImageStream` (firesteel.dev/v1alpha1): a stream of OS images that the appliance follows: where its metadata
 //! comes from, what of it is fetched, and which releases are here. Upstream has it as the ConfigMap
-//! `coreos-bootimages` (systems.md S1-2.2).
+//! `coreos-bootimages` (S1-2.2).
 //!
 //! Cluster scoped: an artifact is stored once for all namespaces, and who says which images are golden decides for the
 //! whole fleet. Groups of hosts in any namespace name a stream; only an admin says what it is.

@@ -1,4 +1,4 @@
-//! The config server's requests (systems.md S1-6): upstream's paths, status codes and headers, with our token.
+//! The config server's requests (S1-6): upstream's paths, status codes and headers, with our token.
 //!
 //! | request | answer |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The ConfigMap `coreos-bootimages` (systems.md S1-2.2): the golden list of a cluster, of no use before it is stamped.
+//! The ConfigMap `coreos-bootimages` (S1-2.2): the golden list of a cluster, of no use before it is stamped.
 
 use std::collections::BTreeMap;
 

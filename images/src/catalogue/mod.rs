@@ -1,4 +1,4 @@
-//! Stream metadata: which images an OS stream has now, and which of them a host wants (systems.md S1-2.2; S1.5, S1.6).
+//! Stream metadata: which images an OS stream has now, and which of them a host wants (S1-2.2; S1.5, S1.6).
 //!
 //! ```text
 //! bytes --read--> Document --+-- Stream (stream metadata as Fedora CoreOS and RHCOS publish it)

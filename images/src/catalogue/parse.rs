@@ -1,4 +1,4 @@
-//! One stream's metadata, entry by entry (systems.md S1-2.2).
+//! One stream's metadata, entry by entry (S1-2.2).
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,4 @@
-//! The config server (systems.md S1-6): which config a host gets that asks by its token, and why it gets none.
+//! The config server (S1-6): which config a host gets that asks by its token, and why it gets none.
 //!
 //! ```text
 //! request ─► Accept ─► token ─► host ─► still to be had? ─► its stub led there? ─► Secret of the namespace, or pool

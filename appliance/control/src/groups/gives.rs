@@ -1,5 +1,5 @@
 //! The hot loop of a host: where another program writes a host's image back each time, one of the two must stop
-//! (systems.md S1-3.2, step 8, for what groups write). Kept in memory: a restart gives three more tries. Pure.
+//! (S1-3.2, step 8, for what groups write). Kept in memory: a restart gives three more tries. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The boot image policy: which sets are kept at the golden image of their stream (systems.md S1-3.1, S1-3.2).
+//! The boot image policy: which sets are kept at the golden image of their stream (S1-3.1, S1-3.2).
 //!
 //! ```text
 //! MachineConfiguration "cluster" ──┐

@@ -1,4 +1,4 @@
-//! The stubs that sets lead their machines to: looked at, and brought to spec 3 in place (systems.md S1-3.2, step 7).
+//! The stubs that sets lead their machines to: looked at, and brought to spec 3 in place (S1-3.2, step 7).
 //! Their CA is not changed here: that is the pools' part.
 
 use firesteel_ignition::stub::{

@@ -1,5 +1,5 @@
 //! Boot image streams: each [`BootImageStream`] is followed, and what it names is brought into the store, verified and
-//! stamped (systems.md S1-2.2, S1-11; S1.5, S1.6, S1.25).
+//! stamped (S1-2.2, S1-11; S1.5, S1.6, S1.25).
 //!
 //! ```text
 //! URL, file, ConfigMap ──► offer ──► releases ──► status ──► wanted ──► Depot::fetch ──► verified ──► stamped

@@ -1,4 +1,4 @@
-//! Which image the group and each of its hosts had, since when and by whom (systems.md S1.26). Bounded: of the group the
+//! Which image the group and each of its hosts had, since when and by whom (S1.26). Bounded: of the group the
 //! newest entries stay, of hosts each one's newest. Of a group of more hosts than there is room for, the rest is not noted
 //! here; what a host has it says itself.
 

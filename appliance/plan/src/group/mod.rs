@@ -2,7 +2,7 @@
 //!
 //! The group's own status is the memory: a step takes it and gives the next one back. Nothing here installs anything: a
 //! [`Give::Image`] is what the caller writes into the spec of a host that is not provisioned; one that is, is never
-//! named (systems.md S1.7).
+//! named (S1.7).
 //!
 //! ```text
 //!   wanted: restore ► own image ► pinned release ► golden (of plan::policy)

@@ -1,4 +1,4 @@
-//! Which sets have their boot images kept current, and what is done with each (systems.md S1-3.1, S1-3.2). Pure.
+//! Which sets have their boot images kept current, and what is done with each (S1-3.1, S1-3.2). Pure.
 //!
 //! A *set* is a HostGroup, or a MachineSet of the Machine API or of Cluster API. What is seen of everything goes in,
 //! one decision for each set comes out; the caller performs them and tells failures by [`Memory::failed`].

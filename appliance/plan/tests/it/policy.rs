@@ -224,7 +224,7 @@ fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
         let counted = if reason.is_counted() { "reconciled 0 of 1, 1 skipped" } else { "reconciled 0 of 0, 0 skipped" };
         assert!(progress.contains(&format!("machinesets.machine.openshift.io: {counted}")), "{progress}");
     }
-    // Of several reasons the first of systems.md S1-3.2 is told: who owns it, then who has authority over it, then its label.
+    // Of several reasons the first of S1-3.2 is told: who owns it, then who has authority over it, then its label.
     let mut set = machine_set("a", "1");
     set.labels.insert("firesteel.dev/managed-boot-images".into(), "false".into());
     (set.owners, set.is_migrated) = (vec!["MachineDeployment workers".into()], true);

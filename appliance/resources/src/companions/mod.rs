@@ -1,4 +1,4 @@
-//! The kinds beside a BareMetalHost (systems.md S3-5.3 names them companions): what is wanted of the
+//! The kinds beside a BareMetalHost (S3-5.3 names them companions): what is wanted of the
 //! firmware of a host, of its switches, its virtual media and its events.
 //!
 //! Shapes and rules, upstream's. No controller of this appliance acts on them yet, so that they have no

@@ -1,5 +1,5 @@
 //! `MachineConfiguration` (operator.openshift.io/v1): how the boot images of machines are kept current. Cluster scoped;
-//! there is one, `cluster`. Shape and rules are upstream's (systems.md S1-2.1), with these additions:
+//! there is one, `cluster`. Shape and rules are upstream's (S1-2.1), with these additions:
 //!
 //! - A manager's `apiGroup` may be `cluster.x-k8s.io` too, which upstream reserves, and its `resource` may be
 //!   `hostgroups` (group `firesteel.dev`): groups of hosts for those who use no machines. Sets of `cluster.x-k8s.io` are

@@ -33,9 +33,9 @@ pub use authority::{NotTakenBack, TakenBack};
 pub use server::Names;
 use server::Reloaded;
 
-/// Age of the CA at which its rotation begins, two years before its end (systems.md S1-3.3).
+/// Age of the CA at which its rotation begins, two years before its end (S1-3.3).
 pub const CA_YEARS_DEFAULT: u8 = 8;
-/// Renewed this long before the end, as upstream does (systems.md S0: one year, 30 days).
+/// Renewed this long before the end, as upstream does (S0-6: one year, 30 days).
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Clocks of fresh hosts lag behind; a certificate that begins "now" would be refused by them.
 const BACKDATE: SignedDuration = SignedDuration::from_hours(48);
