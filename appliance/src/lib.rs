@@ -1,7 +1,7 @@
 //! The appliance: one process that takes servers from power-on to a running OS.
 //!
 //! This crate wires up: sockets, tasks, certificates, signals and the command line. What is decided
-//! is decided in the crates beside it; see the code map in the README.
+//! is decided in the crates beside it; `docs/dev/architecture.md` draws the crates.
 
 pub mod access;
 pub mod audit;

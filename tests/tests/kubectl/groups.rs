@@ -1,4 +1,4 @@
-//! Groups of hosts, as the README shows them. What becomes of them the simulation tells; here is no host.
+//! Groups of hosts, as `docs/guide/groups.md` shows them. The simulation tests what becomes of hosts; here is none.
 
 use crate::client::{Kubectl, NEW, OLD, with};
 
