@@ -32,8 +32,8 @@ const REMEDY: &str = "Correct the Provisioning object with kubectl or `firesteel
                       without another start";
 
 pub(super) const NONE_STORED: &str = "there is no Provisioning object: apply one with kubectl or `firesteel apply \
-                                      --filename FILE`, or give it with --provisioning FILE (README, \"On a real \
-                                      network\"); machines are then served";
+                                      --filename FILE`, or give it with --provisioning FILE \
+                                      (docs/guide/install.md); machines are then served";
 
 pub(super) fn objects(core: &Core) -> anyhow::Result<Objects<Provisioning>> {
     Objects::new(core, "metal3.io", "Provisioning").map_err(|status| anyhow::anyhow!(status.message))

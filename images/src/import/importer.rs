@@ -121,9 +121,7 @@ impl ImportError {
                 "download it again from its publisher, with its checksum; if that fits, the file was published damaged"
             }
             Self::History(error) => error.help(),
-            Self::Exceeded(_) => {
-                "use a smaller image; what one may have is in the README, where it says what images are imported"
-            }
+            Self::Exceeded(_) => "use a smaller image; docs/reference/limits.md says what an image may have",
             Self::Checksum { .. } => {
                 "correct the checksum if the publisher has a new one; else the file is not what was published"
             }
