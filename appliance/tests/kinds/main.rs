@@ -26,6 +26,9 @@ const OBJECTS: [&str; 4] = [
     "cbo/0000_31_cluster-baremetal-operator_07_clusteroperator.cr.yaml",
 ];
 
+/// The field that a refusal names where rules were not checked, as Kubernetes does.
+const NOT_A_FIELD: &str = "<nil>";
+
 fn files(path: &str) -> Option<Vec<PathBuf>> {
     let path = firesteel_fixtures::path(path)?;
     if path.is_file() {
@@ -58,9 +61,6 @@ async fn core() -> Core {
 }
 
 /// What this appliance says of a new object.
-/// What a refusal names where rules were not checked, as Kubernetes does.
-const NOT_A_FIELD: &str = "<nil>";
-
 async fn ours(core: &Core, object: &Value) -> Verdict {
     let (group, _) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
     // By the rules of the API, with strict validation.
