@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use firesteel_dhcp::Mac;
+use firesteel_netlink::{Bond, Netlink};
 use firesteel_wire::{
     NetworkPlan,
     network::{HashPolicy, Link, LinkKind},
@@ -24,10 +25,7 @@ use super::{
 };
 use crate::{
     inspect::{Roots, attribute, names, nics},
-    os::{
-        self,
-        netlink::{Bond, Netlink},
-    },
+    os,
 };
 
 /// What the names of links that a plan made begin with.

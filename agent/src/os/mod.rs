@@ -11,7 +11,6 @@ pub mod drive;
 pub mod inode;
 pub mod ipmi;
 pub mod mounts;
-pub mod netlink;
 pub mod network;
 pub mod nvme;
 pub mod process;

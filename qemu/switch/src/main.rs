@@ -8,12 +8,9 @@ use std::{ffi::OsString, fs, net::Ipv4Addr, path::Path, process::ExitCode, threa
 use anyhow::Context as _;
 use firesteel_agent::{
     inspect::{Roots, nics},
-    modules,
-    os::{
-        self,
-        netlink::{Bond, Netlink},
-    },
+    modules, os,
 };
+use firesteel_netlink::{Bond, Netlink};
 use firesteel_wire::network::BondMode;
 
 const UPLINK: &str = "52:54:00:77:f0:fe";

@@ -237,8 +237,8 @@ impl Netlink {
         self.ask(NEWLINK, CREATE | EXCLUSIVE, &body)
     }
 
-    #[cfg(test)]
-    pub(crate) fn add_veth(&mut self, name: &str, peer: &str) -> io::Result<()> {
+    /// Adds two Ethernet interfaces that are the ends of one cable. Tests of a network need them.
+    pub fn add_veth(&mut self, name: &str, peer: &str) -> io::Result<()> {
         let mut inner = Body::link(0, 0, 0);
         inner.text(IFLA_IFNAME, peer);
         let mut data = Body::empty();
