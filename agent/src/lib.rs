@@ -32,7 +32,6 @@ pub mod listen;
 pub mod lldp;
 pub mod log;
 pub mod machine;
-pub mod modules;
 pub mod neighbours;
 pub mod network;
 pub mod os;

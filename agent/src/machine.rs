@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use firesteel_contents::DiskContents;
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
+use firesteel_modules as modules;
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
@@ -22,7 +23,7 @@ use crate::{
     disk::table,
     host::{Held, Host, PartitionPlace, SeenDisk},
     inspect::{self, Probe, Roots, attribute, disks, nics, number, system, text},
-    modules, os,
+    os,
 };
 
 /// Where partitions are mounted, one at a time.

@@ -22,12 +22,13 @@ use std::{
 
 use anyhow::{Context, bail};
 use firesteel_dhcp::Mac;
+use firesteel_modules as modules;
 use firesteel_wire::{NetworkPlan, Seed, network::Way};
 
 use self::{apply::Applied, lease::Lease, way::Ways};
 use crate::{
     inspect::{Roots, nics},
-    modules, os,
+    os,
 };
 
 /// NICs whose firmware loads late or whose bus is scanned late appear within this.

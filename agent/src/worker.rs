@@ -4,6 +4,7 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
+use firesteel_modules as modules;
 
 use crate::{
     board::Board,
@@ -14,7 +15,7 @@ use crate::{
     listen,
     log::{Log, LogSubscriber, follow_kernel_log},
     machine::Machine,
-    modules, network, os,
+    network, os,
     session::{Outcome, Session, first_sequence},
 };
 

@@ -2,7 +2,7 @@
 //!
 //! Links that the plan makes are called `plan0`, `plan1`, … by their place in it, whatever the owner calls them: the
 //! bonding driver makes a `bond0` of its own when it is loaded, and a name may be longer than the kernel's 15 bytes.
-//! Their modules are loaded by the kernel's own request when they are first made (see [`crate::modules`]).
+//! Their modules are loaded by the kernel's own request when they are first made (see [`firesteel_modules`]).
 
 use std::{
     fs, io,

@@ -11,7 +11,8 @@ mod time;
 use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_agent::{host::Host, inspect::Roots, machine::Machine, modules, os};
+use firesteel_agent::{host::Host, inspect::Roots, machine::Machine, os};
+use firesteel_modules as modules;
 use firesteel_wire::Disk;
 use nix::sys::resource::{Resource, setrlimit};
 use serde::Deserialize;

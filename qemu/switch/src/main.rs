@@ -8,8 +8,9 @@ use std::{ffi::OsString, fs, net::Ipv4Addr, path::Path, process::ExitCode, threa
 use anyhow::Context as _;
 use firesteel_agent::{
     inspect::{Roots, nics},
-    modules, os,
+    os,
 };
+use firesteel_modules as modules;
 use firesteel_netlink::{Bond, Netlink};
 use firesteel_wire::network::BondMode;
 

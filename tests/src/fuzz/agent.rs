@@ -3,7 +3,7 @@
 use firesteel_agent::boot_entry::{device_path, load_option, order};
 use firesteel_agent::inspect::{self, cpu, location::PciAddress, memory, vpd};
 use firesteel_agent::log::{self, Log};
-use firesteel_agent::modules::index::{self, Index};
+use firesteel_modules::index::{self, Index};
 use firesteel_wire::LogSource;
 use firesteel_wire::limits::{FIELD_BYTES_MAX, LOG_LINE_BYTES_MAX};
 
