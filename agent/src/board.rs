@@ -17,11 +17,10 @@ use std::{
     time::Duration,
 };
 
+use firesteel_lldp::{self as lldp, neighbours::Neighbours};
 use firesteel_wire::{Evidence, Neighbour, Plan, Receipt, StepReport, StepState, receipt::UptimeSpan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-
-use crate::{lldp, neighbours::Neighbours};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notices {

@@ -15,13 +15,13 @@ use std::{
     time::Duration,
 };
 
+use firesteel_lldp::{self as lldp, FRAME_BYTES_MAX};
 use firesteel_wire::limits::NICS_MAX;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
     board::Board,
     inspect::{Roots, attribute, nics},
-    lldp::{self, FRAME_BYTES_MAX},
     os,
 };
 

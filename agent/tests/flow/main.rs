@@ -401,7 +401,7 @@ fn a_switch_that_speaks_late_is_told_of_without_a_plan() {
     let running = start();
     wait_until("a first report", || running.appliance.last_report().is_some());
     assert!(running.appliance.last_report().unwrap().neighbours.is_empty());
-    let said = firesteel_agent::lldp::Neighbour {
+    let said = firesteel_lldp::Neighbour {
         chassis_id: "00:1c:73:aa:bb:cc".into(),
         port_id: "Ethernet17/1".into(),
         seconds: 120,

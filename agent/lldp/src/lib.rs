@@ -1,6 +1,7 @@
 //! What a switch says of itself and of the port that a NIC is plugged into: frames of the Link Layer
 //! Discovery Protocol (IEEE 802.1AB-2016, chapters 8 and 9, annexes D and F). Pure: a frame in, a
-//! neighbour or the reason why it is none out. [`crate::listen`] hears the frames.
+//! neighbour or the reason why it is none out. The agent's listener hears
+//! the frames, and [`neighbours`] keeps who was heard.
 //!
 //! ```text
 //! 01:80:c2:00:00:0e | sender | [VLAN tag] | 88cc | chassis id, port id, time to live, … , end
@@ -10,6 +11,8 @@
 //! Anybody on the cable can send such a frame. Texts are cleaned and lists are bounded; a frame whose
 //! lengths lie is dropped whole, as the standard wants, for nothing in it can be believed then. What is
 //! only odd, like a VLAN that cannot be, is passed over.
+
+pub mod neighbours;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

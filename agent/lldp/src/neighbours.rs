@@ -13,8 +13,6 @@ use firesteel_wire::{
     neighbour, text,
 };
 
-use crate::lldp;
-
 /// However long a neighbour says that it holds: the cable may be in another switch by then.
 const HOLD_MAX: Duration = Duration::from_secs(10 * 60);
 /// Switches speak each 30 s; what one says in between is no news.
@@ -35,7 +33,7 @@ pub struct Neighbours(BTreeMap<String, Known>);
 impl Neighbours {
     /// Takes what was said on the cable of the NIC with this name and address; says whose it is, in words,
     /// where that is news.
-    pub fn hear(&mut self, nic: &str, mac: &str, said: lldp::Neighbour, now: Duration) -> Option<String> {
+    pub fn hear(&mut self, nic: &str, mac: &str, said: crate::Neighbour, now: Duration) -> Option<String> {
         let hold = Duration::from_secs(said.seconds.into()).min(HOLD_MAX);
         let heard = told(nic, mac, said);
         match self.0.get_mut(nic) {
@@ -74,7 +72,7 @@ fn is_same(one: &Neighbour, other: &Neighbour) -> bool {
     (&one.switch_id, &one.port_id) == (&other.switch_id, &other.port_id)
 }
 
-fn told(nic: &str, mac: &str, said: lldp::Neighbour) -> Neighbour {
+fn told(nic: &str, mac: &str, said: crate::Neighbour) -> Neighbour {
     Neighbour {
         nic: text::clean(nic, FIELD_BYTES_MAX),
         mac: text::clean(mac, FIELD_BYTES_MAX),
@@ -95,13 +93,13 @@ fn told(nic: &str, mac: &str, said: lldp::Neighbour) -> Neighbour {
 mod tests {
     use super::*;
 
-    fn said(switch: &str, name: &str, seconds: u16) -> lldp::Neighbour {
-        lldp::Neighbour {
+    fn said(switch: &str, name: &str, seconds: u16) -> crate::Neighbour {
+        crate::Neighbour {
             chassis_id: switch.into(),
             port_id: "1".into(),
             system_name: name.into(),
             seconds,
-            ..lldp::Neighbour::default()
+            ..crate::Neighbour::default()
         }
     }
 
