@@ -8,19 +8,10 @@ use std::{
 };
 
 use firesteel_images::write::{Device, DiskReader};
-use firesteel_wire::{Disk, Identity, Inventory};
+use firesteel_sysfs::disks::SeenDisk;
+use firesteel_wire::{Identity, Inventory};
 
 use crate::clean::{assembled::Assembly, port::Port};
-
-/// A disk as it is now, with everything that could forbid to write to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenDisk {
-    pub disk: Disk,
-    /// What uses it or one of its partitions: `sda1 is mounted at /x`.
-    pub uses: Vec<String>,
-    /// What is assembled from it or one of its partitions: `sda1 is held by md0`.
-    pub holders: Vec<String>,
-}
 
 /// Something of a disk that is open. Names and numbers of disks go to others only when nothing of them is open
 /// any more, so what this number means now it means until this is dropped.

@@ -11,6 +11,11 @@ use anyhow::{Context, bail};
 use firesteel_contents::DiskContents;
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
 use firesteel_modules as modules;
+use firesteel_sysfs::{
+    Roots, attribute,
+    disks::{self, SeenDisk},
+    nics, number, text,
+};
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
@@ -21,8 +26,8 @@ use crate::{
         port::Port,
     },
     disk::table,
-    host::{Held, Host, PartitionPlace, SeenDisk},
-    inspect::{self, Probe, Roots, attribute, disks, nics, number, system, text},
+    host::{Held, Host, PartitionPlace},
+    inspect::{self, Probe, system},
     os,
 };
 

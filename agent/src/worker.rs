@@ -5,13 +5,13 @@ use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use firesteel_modules as modules;
+use firesteel_sysfs::Roots;
 
 use crate::{
     board::Board,
     decide::Exit,
     handover::Handover,
     init::{STATUS_POWER_OFF, STATUS_REBOOT},
-    inspect::Roots,
     listen,
     log::{Log, LogSubscriber, follow_kernel_log},
     machine::Machine,

@@ -6,7 +6,8 @@
 
 use std::{path::Path, process::Command};
 
-use firesteel_agent::inspect::{Probe, Roots, cpu, inventory};
+use firesteel_agent::inspect::{Probe, cpu, inventory};
+use firesteel_sysfs::Roots;
 use firesteel_wire::{
     Disk, Inventory, Transport,
     parts::{NumaNode, Parts, PciDevice},

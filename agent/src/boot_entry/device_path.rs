@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::inspect::location::{Attachment, Location};
+use firesteel_sysfs::location::{Attachment, Location};
 
 /// `EISA` id of a PCI root bridge, PNP0A03, as ACPI packs it. PCI Express roots (PNP0A08) have it
 /// as compatible id, and firmware compares with this one.
@@ -173,8 +173,9 @@ pub fn is_network(path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_sysfs::location::PciAddress;
+
     use super::*;
-    use crate::inspect::location::PciAddress;
 
     fn at(pci: &[&str], attachment: Attachment) -> Location {
         Location {

@@ -7,11 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_sysfs::{bytes, names};
+
 use super::{
     load_option,
     order::{self, Entry},
 };
-use crate::{inspect, os};
+use crate::os;
 
 /// Vendor GUID of the variables that the UEFI specification defines.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -37,7 +39,7 @@ impl Variables {
     /// A variable's value; `None` where there is none.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
-        inspect::bytes(&self.path(name))?.get(4..).map(<[u8]>::to_vec)
+        bytes(&self.path(name))?.get(4..).map(<[u8]>::to_vec)
     }
 
     /// Writes a variable in one call, as efivarfs wants it.
@@ -59,7 +61,7 @@ impl Variables {
     /// Every boot entry that can be read.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        let numbers = inspect::names(&self.folder).into_iter().filter_map(|name| {
+        let numbers = names(&self.folder).into_iter().filter_map(|name| {
             let digits = name.strip_suffix(GLOBAL)?.strip_suffix('-')?.strip_prefix("Boot")?;
             let upper = digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
             if upper { u16::from_str_radix(digits, 16).ok() } else { None }

@@ -7,7 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::inspect::{attribute, disks, names};
+use firesteel_sysfs::{attribute, disks, names};
+use firesteel_wire::text::field;
 
 /// Assemblies upon assemblies that are followed: LVM on LUKS on LVM on md on multipath are five.
 const DEPTH_MAX: usize = 16;
@@ -106,7 +107,7 @@ fn assembly(block: &Path, mountinfo: &str, name: &str, height: usize) -> Assembl
         each.into_iter().map(move |at| format!("{part} is mounted at {at}"))
     };
     let uses = std::iter::once(folder.clone()).chain(disks::partitions(&folder)).flat_map(of_part).collect();
-    Assembly { kind, name: name.to_owned(), title: crate::inspect::field(&title), disks: leaves, uses, height }
+    Assembly { kind, name: name.to_owned(), title: field(&title), disks: leaves, uses, height }
 }
 
 /// The disks under a device; `slaves` are links to the devices themselves.

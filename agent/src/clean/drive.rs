@@ -3,6 +3,8 @@
 
 use std::{error::Error, time::Duration};
 
+use firesteel_sysfs::attach::Queue;
+
 use super::{
     climb::Fall,
     ladder::{Abilities, Method, Offer, Reach},
@@ -70,19 +72,10 @@ pub trait Drive: Sync {
     fn settle(&self) -> anyhow::Result<()>;
 }
 
-/// What the kernel's block layer offers, from the queue's limits in sysfs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
-    pub rotational: bool,
-    /// `write_zeroes_max_bytes` is not 0.
-    pub writes_zeroes: bool,
-}
-
-impl Queue {
-    #[must_use]
-    pub fn offer(self) -> Option<Offer> {
-        self.writes_zeroes.then_some(Offer { method: Method::WriteZeroes, reach: Reach::Disk, barred: None })
-    }
+/// What the kernel offers for a disk whose drive it need not know.
+#[must_use]
+pub fn offer(queue: Queue) -> Option<Offer> {
+    queue.writes_zeroes.then_some(Offer { method: Method::WriteZeroes, reach: Reach::Disk, barred: None })
 }
 
 /// A disk without commands that erase.
@@ -94,7 +87,7 @@ pub struct Commandless {
 impl Drive for Commandless {
     fn examine(&self) -> anyhow::Result<Abilities> {
         Ok(Abilities {
-            offers: self.queue.offer().into_iter().collect(),
+            offers: offer(self.queue).into_iter().collect(),
             rotational: self.queue.rotational,
             ..Abilities::default()
         })

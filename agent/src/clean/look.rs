@@ -8,17 +8,17 @@ use std::{
 
 use firesteel_contents::{DiskContents, Unread};
 use firesteel_images::write::DiskReader;
-use firesteel_wire::Disk;
+use firesteel_sysfs::{
+    attach::kernel_name,
+    disks::{self, KernelPartition, SeenDisk},
+};
+use firesteel_wire::{Disk, text::field};
 
 use super::{
-    attach::kernel_name,
-    foreign::{KernelPartition, Scan, Source, scan, scan_all, scan_beside},
+    foreign::{Scan, Source, scan, scan_all, scan_beside},
     guard, reach,
 };
-use crate::{
-    host::{Held, Host, SeenDisk},
-    inspect::{disks, field},
-};
+use crate::host::{Held, Host};
 
 /// Disks that are looked at at once.
 const READERS_MAX: usize = 16;

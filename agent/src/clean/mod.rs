@@ -15,7 +15,7 @@
 //!   [`nvme`], [`ata`] and [`scsi`].
 //! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
 //!   and the three `drive` modules on [`port::Port`], behind which [`crate::os::drive`] talks to the kernel.
-//! - Wire up: [`attach`] finds the drive of a disk in sysfs, [`reach`] how it is reached, [`assembled`] what
+//! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`assembled`] what
 //!   stands on it, [`look`] what is on it.
 //!
 //! What holds for every sequence of faults (the simulated drive proves it): nothing ends as done while a
@@ -25,7 +25,7 @@
 
 pub mod assembled;
 pub mod ata;
-pub mod attach;
+pub mod attached;
 mod blocking;
 pub mod climb;
 pub mod drive;

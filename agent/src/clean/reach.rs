@@ -4,9 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use firesteel_wire::{Disk, Transport};
-
-use crate::inspect::{attribute, bytes, field, names};
+use firesteel_sysfs::{attribute, bytes, names};
+use firesteel_wire::{Disk, Transport, text::field};
 
 /// Where systemd's boot stub says from which partition the running kernel was loaded (Boot Loader Interface,
 /// `LoaderDevicePartUUID`): absent after a network boot.
@@ -151,7 +150,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
-    use crate::inspect::location::tests::tree;
+    use firesteel_fixtures::sysfs::tree;
 
     fn reached(device: &str, attributes: &[(&str, &str)]) -> Reached {
         let folder = tempfile::tempdir().unwrap();

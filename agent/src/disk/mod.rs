@@ -10,9 +10,8 @@ pub mod table;
 
 use std::fmt::Write as _;
 
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Disk, DiskIdentity};
-
-use crate::host::SeenDisk;
 
 /// The disks are not as the plan says. Nothing was touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,9 +4,7 @@
 use std::error::Error;
 
 use firesteel_images::write::{DiskReader, ReadTableError, read_table};
-use firesteel_wire::Table;
-
-use crate::inspect::field;
+use firesteel_wire::{Table, text::field};
 
 /// The primary table: without it, nothing boots from the disk.
 #[must_use]

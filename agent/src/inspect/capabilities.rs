@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
+use firesteel_sysfs::number;
 use firesteel_wire::parts::{AtaSecurity, Capabilities, FormatErase, HiddenArea, Sanitize};
-
-use super::number;
 
 /// What the kernel does for every disk.
 #[must_use]

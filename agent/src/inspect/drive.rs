@@ -1,14 +1,14 @@
 //! What only the drive itself can say: asked by commands that change nothing, of every disk whose command
-//! path is known to be sound ([`crate::clean::attach`]).
+//! path is known to be sound ([`firesteel_sysfs::attach`]).
 
 use std::time::Duration;
 
+use firesteel_sysfs::attach::CommandSet;
 use firesteel_wire::parts::{Capabilities, Health, Sanitize};
 
 use super::{capabilities, health};
 use crate::clean::{
     ata,
-    attach::CommandSet,
     port::{CDB_BYTES_MAX, Cdb, Data, NvmeCommand, Port, ScsiAnswer},
     scsi,
 };

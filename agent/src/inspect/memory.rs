@@ -1,8 +1,9 @@
 //! Memory: what the kernel manages and what SMBIOS says is installed.
 
+use firesteel_sysfs::{Roots, text};
 use firesteel_wire::Memory;
 
-use super::{Roots, smbios, text};
+use super::smbios;
 
 #[must_use]
 pub fn read(roots: &Roots, table: &[u8]) -> Memory {

@@ -13,13 +13,10 @@
 //! ```
 
 pub mod bmc;
-pub mod by_path;
 pub mod capabilities;
 pub mod cpu;
-pub mod disks;
 pub mod drive;
 pub mod health;
-pub mod location;
 pub mod memory;
 pub mod nics;
 pub mod numa;
@@ -28,47 +25,25 @@ pub mod parts;
 pub mod pci;
 pub mod smbios;
 pub mod system;
-pub mod vpd;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::Read,
     path::{Path, PathBuf},
     thread,
 };
 
 use firesteel_contents::DiskContents;
-use firesteel_wire::{
-    Disk, Inventory, Table,
-    limits::{DISKS_MAX, FIELD_BYTES_MAX},
-    text as texts,
-};
-
-use crate::clean::{
+use firesteel_sysfs::{
+    Roots,
     attach::{self, CommandSet},
-    port::Port,
+    bytes, disks, vpd,
 };
+use firesteel_wire::{Disk, Inventory, Table, limits::DISKS_MAX, parts::Capabilities, text::field};
 
-/// Largest attribute or table that is read; `/proc/cpuinfo` of 1024 CPUs is about 1.5 MB.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+use crate::clean::port::Port;
 
 /// Disks that are looked into at once.
 const READERS_MAX: usize = 16;
-
-/// Where the kernel's filesystems are mounted.
-#[derive(Clone, Debug)]
-pub struct Roots {
-    pub sys: PathBuf,
-    pub proc: PathBuf,
-    pub dev: PathBuf,
-}
-
-impl Default for Roots {
-    fn default() -> Self {
-        Self { sys: "/sys".into(), proc: "/proc".into(), dev: "/dev".into() }
-    }
-}
 
 /// What the kernel tells by system calls only.
 pub trait Probe: Sync {
@@ -158,58 +133,24 @@ fn look_into(roots: &Roots, probe: &dyn Probe, nvme: &nvme::Controllers, disk: &
     disk.signatures = probe.signatures(&device);
     disk.table = Some(probe.table(&device));
     let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let mut capabilities = disks::capabilities(roots, &name, nvme);
+    let mut capabilities = capabilities_of(roots, &name, nvme);
     let commands = attach::read(&roots.sys, &name).commands;
     let port = if commands == CommandSet::None { None } else { probe.commands(&device) };
     disk.health = port.and_then(|port| drive::ask(&*port, commands, &mut capabilities)).map(Box::new);
     disk.capabilities = Some(Box::new(capabilities));
 }
 
-/// A text of foreign origin: trimmed, printable, at most as long as the protocol allows.
-#[must_use]
-pub fn field(text: &str) -> String {
-    texts::clean(text, FIELD_BYTES_MAX)
-}
-
-/// The bytes of a kernel file, or `None` where it is missing or the driver refuses.
-pub(crate) fn bytes(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
-/// The whole text of a kernel file, without the limit of a field.
-pub(crate) fn text(path: &Path) -> String {
-    bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
-}
-
-/// A one-line attribute; empty where there is none.
-pub(crate) fn attribute(path: &Path) -> String {
-    field(&text(path))
-}
-
-pub(crate) fn number(path: &Path) -> Option<u64> {
-    attribute(path).parse().ok()
-}
-
-pub(crate) fn flag(path: &Path) -> bool {
-    attribute(path) == "1"
-}
-
-/// Names in a folder, sorted; empty where it cannot be read.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut names: Vec<_> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.sort();
-    names
-}
-
-/// The last component of where a link points.
-pub(crate) fn link_name(link: &Path) -> String {
-    fs::read_link(link)
-        .ok()
-        .and_then(|target| target.file_name().map(|name| name.to_string_lossy().into_owned()))
-        .unwrap_or_default()
+/// What the disk with this kernel name can do, by what it and its controller say of themselves.
+fn capabilities_of(roots: &Roots, name: &str, nvme: &nvme::Controllers) -> Capabilities {
+    let block = roots.sys.join("block").join(name);
+    let mut found = capabilities::queue(&block);
+    let page = |name: &str| bytes(&block.join("device").join(name)).unwrap_or_default();
+    capabilities::add_provisioning(&mut found, &page("vpd_pgb2"));
+    if let Some(identify) = vpd::ata_identify_data(&page("vpd_pg89")) {
+        capabilities::add_ata(&mut found, identify);
+    }
+    nvme.add_capabilities(&mut found, &block);
+    found
 }
 
 /// Entry for fuzzing the parsers of foreign bytes: none may panic.
@@ -271,13 +212,6 @@ pub(crate) mod tests {
             let (_, answer) = self.ipmi.iter().find(|(asked, _)| *asked == request)?;
             Some(answer.clone())
         }
-    }
-
-    #[test]
-    fn fields_are_short_and_printable() {
-        assert_eq!(field("  S/N\t1\u{1b}[2J \n"), "S/N 1 [2J");
-        let long = field(&"é".repeat(FIELD_BYTES_MAX));
-        assert!(long.len() <= FIELD_BYTES_MAX && long.chars().all(|c| c == 'é'));
     }
 
     proptest! {

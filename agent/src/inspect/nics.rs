@@ -2,12 +2,20 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use firesteel_sysfs::{
+    Roots, attribute, flag, link_name,
+    location::PciAddress,
+    names,
+    nics::{address, mac_text, same_mac},
+    number, text,
+};
 use firesteel_wire::{
     Nic, Vlan,
     limits::{NICS_MAX, VLANS_MAX},
+    text::field,
 };
 
-use super::{Probe, Roots, attribute, field, flag, link_name, names, number, system::is_placeholder, text};
+use super::{Probe, system::is_placeholder};
 
 /// The interfaces by name, and a note where some were left out: the one that the host booted from is
 /// always there, and virtual functions go first.
@@ -83,7 +91,7 @@ fn pci_of(device: &Path) -> (String, String) {
     let Ok(mut folder) = device.canonicalize() else { return Default::default() };
     for _ in 0..2 {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if super::location::PciAddress::parse(&name).is_some() {
+        if PciAddress::parse(&name).is_some() {
             let model = format!("{} {}", attribute(&folder.join("vendor")), attribute(&folder.join("device")));
             return (name, model.trim().to_owned());
         }
@@ -92,58 +100,6 @@ fn pci_of(device: &Path) -> (String, String) {
         }
     }
     Default::default()
-}
-
-/// The address that the interface has by itself, in lower case: the member of a bond shows the bond's.
-fn address(folder: &Path) -> String {
-    let own = attribute(&folder.join("bonding_slave/perm_hwaddr"));
-    let shown = if own.is_empty() { attribute(&folder.join("address")) } else { own };
-    shown.to_ascii_lowercase()
-}
-
-/// The address by which an inventory names the interface: the permanent one where it is known.
-#[must_use]
-pub fn mac(roots: &Roots, name: &str, permanent: Option<[u8; 6]>) -> String {
-    permanent.map_or_else(|| address(&roots.sys.join("class/net").join(name)), mac_text)
-}
-
-fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-/// Compares hardware addresses whatever their case and separator.
-#[must_use]
-pub fn same_mac(one: &str, other: &str) -> bool {
-    let plain = |mac: &str| mac.to_ascii_lowercase().replace('-', ":");
-    !one.is_empty() && plain(one) == plain(other)
-}
-
-/// Name of the interface with this hardware address.
-#[must_use]
-pub fn find_by_mac(roots: &Roots, mac: &str) -> Option<String> {
-    let class = roots.sys.join("class/net");
-    names(&class).into_iter().find(|name| {
-        let folder = class.join(name);
-        folder.join("device").exists() && same_mac(&address(&folder), mac)
-    })
-}
-
-/// Names of all interfaces with a device.
-#[must_use]
-pub fn physical(roots: &Roots) -> Vec<String> {
-    let class = roots.sys.join("class/net");
-    names(&class).into_iter().filter(|name| class.join(name).join("device").exists()).collect()
-}
-
-/// Hardware addresses of all interfaces with a device.
-#[must_use]
-pub fn macs(roots: &Roots) -> Vec<String> {
-    physical(roots).into_iter().map(|name| address(&roots.sys.join("class/net").join(name))).collect()
-}
-
-#[must_use]
-pub fn has_carrier(roots: &Roots, interface: &str) -> bool {
-    flag(&roots.sys.join("class/net").join(interface).join("carrier"))
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
+use firesteel_sysfs::{Roots, attribute, names, text};
 use firesteel_wire::{limits::NUMA_NODES_MAX, parts::NumaNode};
-
-use super::{Roots, attribute, names, text};
 
 /// The nodes by number, and a note where some were left out.
 #[must_use]

@@ -4,16 +4,15 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use firesteel_sysfs::{Roots, attribute, location::PciAddress, names, number};
 use firesteel_wire::{
     limits::{NAMESPACES_MAX, NVME_CONTROLLERS_MAX},
     parts::{Capabilities, NvmeController, NvmeNamespace},
 };
 
 use super::{
-    Probe, Roots, attribute,
+    Probe,
     capabilities::{self, NvmeIdentity},
-    location::PciAddress,
-    names, number,
 };
 
 /// What identify is asked for (NVMe Base Specification 2.0, figure 273).

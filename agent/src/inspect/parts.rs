@@ -1,6 +1,7 @@
 //! The parts of a host that decide nothing about its disks, and the bound on the whole record.
 
 use firesteel_contents::DiskContents;
+use firesteel_sysfs::Roots;
 use firesteel_wire::{
     Inventory,
     limits::{FIELD_BYTES_MAX, INVENTORY_BYTES_MAX, NOTES_MAX},
@@ -8,7 +9,7 @@ use firesteel_wire::{
     text,
 };
 
-use super::{Probe, Roots, bmc, numa, nvme::Controllers, pci, smbios, system};
+use super::{Probe, bmc, numa, nvme::Controllers, pci, smbios, system};
 
 /// Reads all parts; `table` is the SMBIOS structure table, and `notes` are those of the other readers.
 #[must_use]

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
+use firesteel_sysfs::{Roots, attribute, link_name, location::PciAddress, names};
 use firesteel_wire::{limits::PCI_DEVICES_MAX, parts::PciDevice};
-
-use super::{Roots, attribute, link_name, location::PciAddress, names};
 
 /// The functions in the order of their addresses, and a note where some were left out.
 #[must_use]

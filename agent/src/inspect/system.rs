@@ -1,8 +1,9 @@
 //! SMBIOS identity, firmware mode, Secure Boot, the entry that was booted, and the TPM.
 
-use firesteel_wire::{Firmware, FirmwareMode, System, parts::Tpm};
+use firesteel_sysfs::{Roots, attribute, names};
+use firesteel_wire::{Firmware, FirmwareMode, System, parts::Tpm, text::field};
 
-use super::{Roots, attribute, field, names, smbios::platform};
+use super::smbios::platform;
 use crate::boot_entry::{
     load_option,
     variables::{Variables, entry_name},

@@ -14,6 +14,7 @@ use std::{
 use anyhow::{Context, bail};
 use firesteel_dhcp::Mac;
 use firesteel_netlink::{Bond, Netlink};
+use firesteel_sysfs::{Roots, attribute, names, nics};
 use firesteel_wire::{
     NetworkPlan,
     network::{HashPolicy, Link, LinkKind},
@@ -23,10 +24,7 @@ use super::{
     lease::Lease,
     way::{LinkSeen, obstacle},
 };
-use crate::{
-    inspect::{Roots, attribute, names, nics},
-    os,
-};
+use crate::os;
 
 /// What the names of links that a plan made begin with.
 const PREFIX: &str = "plan";

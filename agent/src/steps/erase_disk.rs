@@ -19,6 +19,7 @@ use std::{
 
 use anyhow::Context;
 use firesteel_images::write::Aborted;
+use firesteel_sysfs::attach::{self, Attached, CommandSet, kernel_name};
 use firesteel_wire::{Disk, Evidence, Step, erasure::Policy};
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -31,7 +32,7 @@ use super::{
 use crate::{
     board::Board,
     clean::{
-        attach::{self, Attached, CommandSet, kernel_name},
+        attached,
         drive::Drive,
         perform::{self, NotCleaned, Watch, clean},
         port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
@@ -159,7 +160,7 @@ fn erase(job: &Job<'_>, members: &[Member<'_>]) -> Vec<Result<Evidence, Failure>
     };
     let all = held.iter().filter_map(|held| Some(&held.as_ref().ok()?.0));
     let begun = commands(job, first, pinned).and_then(|port| {
-        let is_busy = settled(&*first.attached.drive(&*port, &namespaces(all)))?;
+        let is_busy = settled(&*attached::drive(&first.attached, &*port, &namespaces(all)))?;
         Ok((port, is_busy))
     });
     let (port, is_busy) = match begun {
@@ -256,7 +257,7 @@ fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&M
         shown: RefCell::default(),
         pace: RefCell::default(),
     };
-    let drive = attached.drive(port, &namespaces);
+    let drive = attached::drive(&attached, port, &namespaces);
     let disks: Vec<&dyn firesteel_images::write::Disk> =
         passed.iter().map(|(_, opened)| &opened.device as &dyn firesteel_images::write::Disk).collect();
     let work =

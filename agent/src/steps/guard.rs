@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, path::Path};
 
 use firesteel_contents::{Kind, Own, Owner, is_foreign, objections};
 use firesteel_images::write::{Device, DiskReader};
+use firesteel_sysfs::attach::kernel_name;
 use firesteel_wire::{Disk, DiskIdentity};
 
 use super::{Failure, Job};
 use crate::{
     clean::{
         assembled::{self, Assembly},
-        attach::kernel_name,
         foreign::Scan,
         guard, look, reach,
     },

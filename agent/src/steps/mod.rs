@@ -22,6 +22,7 @@ use std::{
 use firesteel_images::write::{
     Aborted, Control, Device, Disk as _, DiskReader, Phase, Progress, gpt::Table, read_table,
 };
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Disk, DiskIdentity, Evidence, Step};
 
 use guard::Guarded;
@@ -33,7 +34,7 @@ use crate::{
     decide::Exit,
     disk,
     gate::{Gate, Pause},
-    host::{Host, SeenDisk},
+    host::Host,
 };
 
 /// How often a long step says on the console how far it is.

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use firesteel_images::write::{Device, Disk as _};
+use firesteel_sysfs::{attribute, location};
 use firesteel_wire::{Disk, DiskIdentity, Evidence};
 
 use super::{Failure, Job, table_of};
@@ -14,7 +15,6 @@ use crate::{
     },
     disk::boot_partition::{Found, find_esp},
     filesystem::{FilesystemError, ImageFilesystem, PartitionBytes},
-    inspect::{attribute, location},
 };
 
 /// Folders and files of an EFI system partition that are looked at.

@@ -18,7 +18,7 @@ use firesteel_agent::clean::{
     assembled::Assembly,
     port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
 };
-use firesteel_agent::host::{Held, Host, PartitionPlace, SeenDisk};
+use firesteel_agent::host::{Held, Host, PartitionPlace};
 use firesteel_images::{
     Sha256,
     write::{
@@ -26,6 +26,7 @@ use firesteel_images::{
         gpt::{self, Partition},
     },
 };
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Disk, DiskIdentity, Identity, ImageSource, Inventory};
 
 pub(crate) const DISK_BYTES: u64 = 32 << 20;

@@ -4,10 +4,11 @@ use std::{collections::VecDeque, fs, path::Path, process::Command, sync::Mutex, 
 
 use firesteel_agent::{
     clean::{foreign::Scan, look},
-    host::{Host, SeenDisk},
+    host::Host,
     machine::Machine,
 };
 use firesteel_images::write::{AlignedBuffer, Disk as _};
+use firesteel_sysfs::disks::SeenDisk;
 use serde_json::{Value, json};
 
 use crate::{PIECE_BYTES, find, say};

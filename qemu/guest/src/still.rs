@@ -8,10 +8,11 @@ use std::{
 
 use firesteel_agent::{
     clean::{assembled::Assembly, port::Port},
-    host::{Held, Host, PartitionPlace, SeenDisk},
+    host::{Held, Host, PartitionPlace},
     machine::Machine,
 };
 use firesteel_images::write::{Device, DiskReader};
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Identity, Inventory};
 
 pub(crate) struct Still {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use firesteel_sysfs::attach::Queue;
 
 use super::{
     Answer, Identity, SECTOR_BYTES, Sanitize, SanitizeState, Security, answer, configuration_overlay,
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::clean::{
     climb::Fall,
-    drive::{Begun, Drive, Poll, Queue, chain, fell},
+    drive::{Begun, Drive, Poll, chain, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},
     port::{Cdb, Data, Port},
     scsi,
@@ -183,7 +184,7 @@ impl Drive for AtaDrive<'_> {
         let offers = offers.map(|(method, _, barred)| Offer { method, reach: Reach::Disk, barred: barred.clone() });
         let busy = matches!(state, SanitizeState::Running(_));
         Ok(Abilities {
-            offers: offers.chain(self.queue.offer()).collect(),
+            offers: offers.chain(offer(self.queue)).collect(),
             rotational: self.queue.rotational,
             busy,
             hidden: if busy { Vec::new() } else { self.hidden(&identity) },

@@ -5,12 +5,13 @@ mod drive;
 
 use std::time::Duration;
 
+use firesteel_wire::text::field;
+
 use super::{
     drive::{COMMAND_TIMEOUT, ERASE_TIMEOUT},
     port::Cdb,
     scsi::Sense,
 };
-use crate::inspect::field;
 
 pub use drive::AtaDrive;
 

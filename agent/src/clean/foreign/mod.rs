@@ -34,12 +34,12 @@ mod volume;
 mod zfs;
 
 use super::array;
-use crate::inspect::field;
 
 pub use firesteel_contents::{Kind, Owner};
 pub use scan::{Looked, Scan, scan, scan_all, scan_beside};
-pub use volume::{KernelPartition, Source};
+pub use volume::Source;
 
+use firesteel_wire::text::field;
 use label::Seen;
 use view::View;
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use firesteel_contents::{DiskContents, Plain, Unread};
 use firesteel_images::write::signature;
+use firesteel_sysfs::disks::KernelPartition;
 
 use super::{
     Kind, Owner, View,
@@ -15,7 +16,7 @@ use super::{
     md::ArrayMember,
     recognise,
     tables::{self, Partitions},
-    volume::{Disks, KernelPartition, Layout, Source, Volume},
+    volume::{Disks, Layout, Source, Volume},
 };
 
 /// Regions of one disk that are looked at.

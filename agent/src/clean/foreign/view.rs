@@ -5,8 +5,10 @@ use std::{
     io,
 };
 
+use firesteel_wire::text::field;
+
 use super::volume::{Disks, Gap, Volume};
-use crate::{clean::drive::chain, inspect::field};
+use crate::clean::drive::chain;
 
 /// The most that is read at once.
 const READ_BYTES_MAX: usize = 16 << 20;

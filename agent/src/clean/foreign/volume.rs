@@ -9,6 +9,7 @@ use std::{
 };
 
 use firesteel_images::write::{AlignedBuffer, DiskReader};
+use firesteel_sysfs::disks::KernelPartition;
 
 use super::{stripes::Stripes, thin::Thin};
 
@@ -35,14 +36,6 @@ impl std::fmt::Debug for Source<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Source").field("size_bytes", &self.size_bytes).finish_non_exhaustive()
     }
-}
-
-/// A partition as the kernel shows it, whatever kind of table it is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelPartition {
-    pub number: u32,
-    pub offset: u64,
-    pub size_bytes: u64,
 }
 
 /// Why bytes are not at hand.

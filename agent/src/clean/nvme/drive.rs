@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context;
+use firesteel_sysfs::attach::Queue;
 
 use super::{
     Action, Controller, IDENTIFY_BYTES, Identify, Namespace, SANITIZE_LOG_BYTES, SanitizeLog, SecureErase, State,
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::clean::{
     climb::Fall,
-    drive::{Begun, Drive, Poll, Queue, fell},
+    drive::{Begun, Drive, Poll, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},
     port::{Data, Port},
 };
@@ -112,7 +113,7 @@ impl Drive for NvmeDrive<'_> {
         let busy = controller.can_sanitize() && self.log()?.state == State::Running;
         let unallocated = controller.unallocated_bytes;
         Ok(Abilities {
-            offers: offers.chain(self.queue.offer()).collect(),
+            offers: offers.chain(offer(self.queue)).collect(),
             rotational: self.queue.rotational,
             busy,
             hidden: (unallocated > 0)

@@ -5,12 +5,13 @@ mod drive;
 
 use std::{collections::BTreeSet, fmt};
 
+use firesteel_wire::text::field;
+
 use super::{
     array,
     drive::{COMMAND_TIMEOUT, ERASE_TIMEOUT},
     port::NvmeCommand,
 };
-use crate::inspect::field;
 
 pub use drive::NvmeDrive;
 

@@ -1,6 +1,7 @@
 //! One SCSI disk.
 
 use anyhow::{Context, bail};
+use firesteel_sysfs::attach::Queue;
 
 use super::{
     ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, Sanitize, Sense, decode_is_supported, is_supported, request_sense,
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::clean::{
     climb::Fall,
-    drive::{Begun, Drive, Poll, Queue, fell},
+    drive::{Begun, Drive, Poll, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},
     port::{Cdb, Data, Port},
 };
@@ -86,7 +87,7 @@ impl Drive for ScsiDrive<'_> {
                 offers.push(Offer { method, reach: Reach::Disk, barred: None });
             }
         }
-        offers.extend(self.queue.offer());
+        offers.extend(offer(self.queue));
         Ok(Abilities { offers, rotational: self.queue.rotational, busy, ..Abilities::default() })
     }
 

@@ -11,10 +11,11 @@ use std::{
 };
 
 use firesteel_images::write::{Aborted, Disk, DiskReader};
+use firesteel_sysfs::attach::Queue;
 use firesteel_wire::erasure::{Grade, Policy};
 
 use crate::clean::{
-    drive::{Commandless, Queue},
+    drive::Commandless,
     perform::{Job, Watch, clean},
     zeroing::Trial,
 };

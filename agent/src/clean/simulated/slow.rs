@@ -8,13 +8,14 @@ use std::{
 };
 
 use firesteel_images::write::Aborted;
+use firesteel_sysfs::attach::Queue;
 use firesteel_wire::erasure::Policy;
 
 use super::{tests::faults, *};
 use crate::clean::{
     ata::AtaDrive,
     climb::Fall,
-    drive::{Begun, Drive, Poll, Queue},
+    drive::{Begun, Drive, Poll},
     ladder::Abilities,
     perform::{Cleaned, Job, NotCleaned, Watch, clean},
 };

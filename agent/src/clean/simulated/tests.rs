@@ -2,13 +2,14 @@
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use firesteel_images::write::Aborted;
+use firesteel_sysfs::attach::Queue;
 use firesteel_wire::erasure::Grade;
 use proptest::prelude::*;
 
 use super::*;
 use crate::clean::{
     ata::AtaDrive,
-    drive::{Drive, Queue},
+    drive::Drive,
     ladder::Policy,
     nvme::NvmeDrive,
     perform::{Cleaned, Job, NotCleaned, Watch, clean},

@@ -14,9 +14,8 @@ mod tests;
 
 use std::{collections::BTreeSet, path::Path};
 
-use firesteel_wire::Cpu;
-
-use super::{Roots, attribute, field, names, number, text};
+use firesteel_sysfs::{Roots, attribute, names, number, text};
+use firesteel_wire::{Cpu, text::field};
 
 /// More flags than any processor has (about 150).
 const FLAGS_MAX: usize = 512;

@@ -9,7 +9,9 @@
 mod classic;
 mod gpt;
 
-use super::{Kind, View, label::Remark, volume::KernelPartition};
+use firesteel_sysfs::disks::KernelPartition;
+
+use super::{Kind, View, label::Remark};
 
 /// Partitions of one region that are looked at; the kernel shows 256.
 pub(super) const PARTITIONS_MAX: usize = 512;

@@ -50,7 +50,7 @@ fn lun_text(lun: u64) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::inspect::location::PciAddress;
+    use crate::location::PciAddress;
 
     fn at(attachment: Attachment) -> Location {
         Location {

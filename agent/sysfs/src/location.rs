@@ -219,27 +219,13 @@ fn eui64(text: &str) -> [u8; 8] {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::{fs, os::unix::fs::symlink};
 
-    use super::*;
+    use firesteel_fixtures::sysfs::tree;
 
-    /// Makes `/sys/block/<last>` point to a device path, with attributes `path = text`.
-    pub(crate) fn tree(sys: &Path, device: &str, attributes: &[(&str, &str)]) {
-        let folder = sys.join("devices").join(device);
-        fs::create_dir_all(&folder).unwrap();
-        fs::create_dir_all(sys.join("block")).unwrap();
-        let name = folder.file_name().unwrap();
-        if !sys.join("block").join(name).exists() {
-            symlink(Path::new("../devices").join(device), sys.join("block").join(name)).unwrap();
-        }
-        for (path, text) in attributes {
-            let file = sys.join("devices").join(path);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
-    }
+    use super::*;
 
     #[test]
     fn pci_addresses() {

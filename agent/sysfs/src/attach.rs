@@ -1,22 +1,24 @@
 //! Which commands a disk of this machine takes, from sysfs.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 use firesteel_wire::Disk;
 
-use super::{
-    ata::AtaDrive,
-    drive::{Commandless, Drive, Queue},
-    nvme::NvmeDrive,
-    port::Port,
-    scsi::ScsiDrive,
-};
-use crate::inspect::{
+use crate::{
     bytes, flag,
     location::{self, Attachment},
     number,
 };
 
+/// What the kernel's block layer offers, from the queue's limits in sysfs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    pub rotational: bool,
+    /// `write_zeroes_max_bytes` is not 0.
+    pub writes_zeroes: bool,
+}
+
+/// The commands that a disk takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandSet {
     Nvme {
@@ -30,6 +32,7 @@ pub enum CommandSet {
     None,
 }
 
+/// How the kernel reaches a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
     pub commands: CommandSet,
@@ -64,21 +67,6 @@ pub fn read(sys: &Path, name: &str) -> Attached {
             writes_zeroes: queue("write_zeroes_max_bytes") > 0,
         },
         block_bytes: u32::try_from(queue("logical_block_size")).unwrap_or(512).max(512),
-    }
-}
-
-impl Attached {
-    /// The drive behind this disk. `planned` are the namespaces of its controller that the plan names,
-    /// this disk's among them.
-    #[must_use]
-    pub fn drive<'a>(&self, port: &'a dyn Port, planned: &'a BTreeSet<u32>) -> Box<dyn Drive + 'a> {
-        let queue = self.queue;
-        match self.commands {
-            CommandSet::Nvme { .. } => Box::new(NvmeDrive { port, planned, queue }),
-            CommandSet::Ata => Box::new(AtaDrive::new(port, queue)),
-            CommandSet::Scsi => Box::new(ScsiDrive { port, queue, block_bytes: self.block_bytes }),
-            CommandSet::None => Box::new(Commandless { queue }),
-        }
     }
 }
 

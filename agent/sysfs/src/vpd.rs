@@ -1,7 +1,7 @@
 //! Identity of SCSI and ATA disks in the vital product data pages that the kernel has read from
 //! them (SPC-5, section 7.7; SAT-4, section 12.4). Pure: page bytes in, texts out.
 
-use super::field;
+use firesteel_wire::text::field;
 
 /// Page 80h: the unit serial number.
 #[must_use]

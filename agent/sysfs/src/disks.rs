@@ -2,17 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use firesteel_wire::{Disk, Transport, parts::Capabilities};
+use firesteel_wire::{Disk, Transport};
 
 use super::{
-    Roots, attribute, by_path, bytes, capabilities, flag, location,
+    Roots, attribute, by_path, bytes, flag, location,
     location::{Attachment, Location},
-    names, number,
-    nvme::Controllers,
-    text,
+    names, number, text,
     vpd::{self, LogicalUnitName},
 };
-use crate::{clean::foreign::KernelPartition, host::SeenDisk};
 
 /// Kernel names of block devices that are no disks of this host: made of memory or files, optical,
 /// assembled from others, or remote.
@@ -20,6 +17,24 @@ const NOT_DISKS: [&str; 12] =
     ["loop", "ram", "zram", "sr", "fd", "dm-", "md", "nbd", "drbd", "rbd", "mtdblock", "bcache"];
 /// sysfs counts sizes in these, whatever the disk's blocks are.
 const SECTOR_BYTES: u64 = 512;
+
+/// A disk as it is now, with everything that could forbid to write to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenDisk {
+    pub disk: Disk,
+    /// What uses it or one of its partitions: `sda1 is mounted at /x`.
+    pub uses: Vec<String>,
+    /// What is assembled from it or one of its partitions: `sda1 is held by md0`.
+    pub holders: Vec<String>,
+}
+
+/// A partition as the kernel shows it, whatever kind of table it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelPartition {
+    pub number: u32,
+    pub offset: u64,
+    pub size_bytes: u64,
+}
 
 /// Every disk of the host, in the order of the kernel's names.
 #[must_use]
@@ -90,20 +105,6 @@ fn disk(roots: &Roots, name: &str) -> Disk {
         capabilities: None,
         health: None,
     }
-}
-
-/// What the disk with this kernel name can do, by what it and its controller say of themselves.
-#[must_use]
-pub fn capabilities(roots: &Roots, name: &str, nvme: &Controllers) -> Capabilities {
-    let block = roots.sys.join("block").join(name);
-    let mut found = capabilities::queue(&block);
-    let page = |name: &str| bytes(&block.join("device").join(name)).unwrap_or_default();
-    capabilities::add_provisioning(&mut found, &page("vpd_pgb2"));
-    if let Some(identify) = vpd::ata_identify_data(&page("vpd_pg89")) {
-        capabilities::add_ata(&mut found, identify);
-    }
-    nvme.add_capabilities(&mut found, &block);
-    found
 }
 
 #[derive(Debug, Default)]
@@ -275,7 +276,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::inspect::location::tests::tree;
+    use firesteel_fixtures::sysfs::tree;
 
     fn roots(folder: &Path) -> Roots {
         Roots { sys: folder.join("sys"), proc: folder.join("proc"), dev: "/dev".into() }
