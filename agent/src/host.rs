@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
+use firesteel_drives::port::Port;
 use firesteel_images::write::{Device, DiskReader};
 use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Identity, Inventory};
 
-use crate::clean::{assembled::Assembly, port::Port};
+use crate::clean::assembled::Assembly;
 
 /// Something of a disk that is open. Names and numbers of disks go to others only when nothing of them is open
 /// any more, so what this number means now it means until this is dropped.

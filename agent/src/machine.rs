@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use firesteel_contents::DiskContents;
+use firesteel_drives::port::Port;
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
 use firesteel_modules as modules;
 use firesteel_sysfs::{
@@ -23,7 +24,6 @@ use crate::{
     clean::{
         assembled::{self, Assembly, Kind},
         look,
-        port::Port,
     },
     disk::table,
     host::{Held, Host, PartitionPlace},

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_drives::port::Port;
 use firesteel_sysfs::attach::{Attached, CommandSet};
 
 use super::{
     ata::AtaDrive,
     drive::{Commandless, Drive},
     nvme::NvmeDrive,
-    port::Port,
     scsi::ScsiDrive,
 };
 

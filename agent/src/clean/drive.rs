@@ -10,12 +10,6 @@ use super::{
     ladder::{Abilities, Method, Offer, Reach},
 };
 
-/// For commands that answer at once.
-pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// For commands that erase before they answer, where the drive names no time: the largest disks of today
-/// are overwritten in two days.
-pub const ERASE_TIMEOUT: Duration = Duration::from_secs(72 * 60 * 60);
-
 /// A command that the drive took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {

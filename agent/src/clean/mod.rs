@@ -11,10 +11,11 @@
 //!                 └──────────┴───── the next rung ───────────┘
 //! ```
 //!
-//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`] (what bytes say), [`guard`], and the encoders and decoders of
-//!   [`nvme`], [`ata`] and [`scsi`].
+//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`] (what bytes say), [`guard`]. How commands
+//!   and answers look is [`firesteel_drives`]'s.
 //! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
-//!   and the three `drive` modules on [`port::Port`], behind which [`crate::os::drive`] talks to the kernel.
+//!   and the drives [`nvme`], [`ata`] and [`scsi`] on [`firesteel_drives::port::Port`], behind which
+//!   [`crate::os::drive`] talks to the kernel.
 //! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`assembled`] what
 //!   stands on it, [`look`] what is on it.
 //!
@@ -36,7 +37,6 @@ pub mod look;
 pub mod medium;
 pub mod nvme;
 pub mod perform;
-pub mod port;
 pub mod proof;
 pub mod reach;
 pub mod scsi;
@@ -44,16 +44,3 @@ mod zeroing;
 
 #[cfg(test)]
 mod simulated;
-
-/// Reads foreign answers and disk contents of any kind. For fuzzing: never panics.
-pub fn check(bytes: &[u8]) {
-    nvme::check(bytes);
-    ata::check(bytes);
-    scsi::check(bytes);
-    foreign::check(bytes);
-}
-
-/// `N` bytes at `at`, where there are so many.
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
-}

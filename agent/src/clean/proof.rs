@@ -7,6 +7,7 @@
 //! [`SAMPLES_MAX`] places is read whole. Every eighth place takes a canary: bytes that stood nowhere
 //! before, so that even a blank disk, or one of an owner who wrote zeros, tells whether it was erased.
 
+use firesteel_drives::array;
 use firesteel_images::Sha256;
 use firesteel_wire::erasure::Samples;
 
@@ -126,7 +127,7 @@ pub fn canary(offset: u64, seed: &[u8; 32]) -> Vec<u8> {
 
 fn number(seed: &[u8; 32], index: u64) -> u64 {
     let digest = Sha256::of(&[&seed[..], b"place", &index.to_le_bytes()].concat());
-    u64::from_le_bytes(super::array(digest.as_bytes(), 0).unwrap_or_default())
+    u64::from_le_bytes(array(digest.as_bytes(), 0).unwrap_or_default())
 }
 
 /// What is kept of a place's content; `None` where it could not be read.
@@ -243,7 +244,7 @@ fn is_blank(sector: &[u8]) -> bool {
 }
 
 fn digest(sector: &[u8]) -> [u8; 16] {
-    super::array(Sha256::of(sector).as_bytes(), 0).unwrap_or_default()
+    array(Sha256::of(sector).as_bytes(), 0).unwrap_or_default()
 }
 
 #[cfg(test)]

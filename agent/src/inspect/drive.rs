@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
+use firesteel_drives::{
+    ata,
+    nvme::GET_LOG_PAGE,
+    port::{CDB_BYTES_MAX, Cdb, Data, NvmeCommand, Port, ScsiAnswer},
+    scsi,
+};
 use firesteel_sysfs::attach::CommandSet;
 use firesteel_wire::parts::{Capabilities, Health, Sanitize};
 
 use super::{capabilities, health};
-use crate::clean::{
-    ata,
-    port::{CDB_BYTES_MAX, Cdb, Data, NvmeCommand, Port, ScsiAnswer},
-    scsi,
-};
 
 /// A drive that does not answer within this is asked nothing more: an inspection must end.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,7 +40,7 @@ pub fn ask(port: &dyn Port, commands: CommandSet, to: &mut Capabilities) -> Opti
 fn ask_nvme(port: &dyn Port) -> Option<Health> {
     let dwords = u32::try_from(health::NVME_LOG_BYTES / 4).ok()? - 1;
     let command = NvmeCommand {
-        opcode: crate::clean::nvme::GET_LOG_PAGE,
+        opcode: GET_LOG_PAGE,
         // The controller's own: few keep one for each namespace.
         nsid: u32::MAX,
         cdw10: SMART_LOG | dwords << 16,
@@ -153,8 +154,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::io;
 
+    use firesteel_drives::port::PortError;
+
     use super::*;
-    use crate::clean::port::PortError;
 
     /// A drive that answers as a test says: by the operation, and for ATA by command and feature.
     #[derive(Default)]

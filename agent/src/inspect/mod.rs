@@ -33,14 +33,13 @@ use std::{
 };
 
 use firesteel_contents::DiskContents;
+use firesteel_drives::port::Port;
 use firesteel_sysfs::{
     Roots,
     attach::{self, CommandSet},
     bytes, disks, vpd,
 };
 use firesteel_wire::{Disk, Inventory, Table, limits::DISKS_MAX, parts::Capabilities, text::field};
-
-use crate::clean::port::Port;
 
 /// Disks that are looked into at once.
 const READERS_MAX: usize = 16;

@@ -12,9 +12,8 @@ use std::{
     time::Duration,
 };
 
+use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, SENSE_BYTES_MAX, ScsiAnswer};
 use nix::fcntl::OFlag;
-
-use crate::clean::port::{Cdb, Data, NvmeCommand, Port, PortError, SENSE_BYTES_MAX, ScsiAnswer};
 
 /// `struct nvme_passthru_cmd` (linux/nvme_ioctl.h).
 #[repr(C)]

@@ -18,6 +18,7 @@ use std::{
 };
 
 use anyhow::Context;
+use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_images::write::Aborted;
 use firesteel_sysfs::attach::{self, Attached, CommandSet, kernel_name};
 use firesteel_wire::{Disk, Evidence, Step, erasure::Policy};
@@ -35,7 +36,6 @@ use crate::{
         attached,
         drive::Drive,
         perform::{self, NotCleaned, Watch, clean},
-        port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
     },
     gate::{Gate, Pause},
     host::Held,

@@ -7,10 +7,11 @@ use std::{
 };
 
 use firesteel_agent::{
-    clean::{assembled::Assembly, port::Port},
+    clean::assembled::Assembly,
     host::{Held, Host, PartitionPlace},
     machine::Machine,
 };
+use firesteel_drives::port::Port;
 use firesteel_images::write::{Device, DiskReader};
 use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Identity, Inventory};

@@ -33,12 +33,11 @@ mod view;
 mod volume;
 mod zfs;
 
-use super::array;
-
 pub use firesteel_contents::{Kind, Owner};
 pub use scan::{Looked, Scan, scan, scan_all, scan_beside};
 pub use volume::Source;
 
+use firesteel_drives::array;
 use firesteel_wire::text::field;
 use label::Seen;
 use view::View;

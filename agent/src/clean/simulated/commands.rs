@@ -1,10 +1,9 @@
 //! The simulated drive's side of the wire: bytes of commands in, bytes of answers out.
 
+use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
+
 use super::{Fault, Kind, Simulated, State, gone};
-use crate::clean::{
-    ladder::Method,
-    port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
-};
+use crate::clean::ladder::Method;
 
 /// NVMe: Invalid Field in Command; Format or sanitize in progress.
 const INVALID_FIELD: u16 = 0x002;

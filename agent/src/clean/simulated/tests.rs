@@ -165,7 +165,7 @@ fn a_drive_that_our_password_locked_is_opened_also_where_it_can_sanitize() {
     {
         let mut state = drive.state();
         (state.enabled, state.locked, state.password) = (true, true, vec![0; 32]);
-        state.password[..9].copy_from_slice(crate::clean::ata::PASSWORD);
+        state.password[..9].copy_from_slice(firesteel_drives::ata::PASSWORD);
     }
     let (ended, left) = boot(&drive, Policy::Full, 1, u32::MAX);
     assert_eq!((ended.unwrap().method, left), ("sanitize-block", 0));

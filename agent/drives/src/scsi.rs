@@ -1,12 +1,11 @@
 //! SCSI commands for erasing, and their answers. Pure. Sections are those of SPC-5 and SBC-4.
 
-mod drive;
-
 use std::{fmt, time::Duration};
 
-use super::{array, drive::COMMAND_TIMEOUT, port::Cdb};
-
-pub use drive::ScsiDrive;
+use super::{
+    array,
+    port::{COMMAND_TIMEOUT, Cdb},
+};
 
 /// Status codes (SAM-5, 5.3.1).
 pub const GOOD: u8 = 0x00;

@@ -6,18 +6,20 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use firesteel_drives::{
+    ata::{
+        Answer, Identity, PASSWORD, SECTOR_BYTES, Sanitize, SanitizeState, Security, answer, configuration_overlay,
+        decode_configuration_overlay, decode_identity, identify, native_max, sanitize, sanitize_state, security,
+    },
+    port::{Cdb, Data, Port},
+    scsi,
+};
 use firesteel_sysfs::attach::Queue;
 
-use super::{
-    Answer, Identity, SECTOR_BYTES, Sanitize, SanitizeState, Security, answer, configuration_overlay,
-    decode_configuration_overlay, decode_identity, identify, native_max, sanitize, sanitize_state, security,
-};
 use crate::clean::{
     climb::Fall,
     drive::{Begun, Drive, Poll, chain, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},
-    port::{Cdb, Data, Port},
-    scsi,
 };
 
 /// What a person can do about a frozen drive.
@@ -268,11 +270,11 @@ impl Drive for AtaDrive<'_> {
             return Ok(());
         }
         disabled.with_context(|| {
-            let password = String::from_utf8_lossy(super::PASSWORD).into_owned();
+            let password = String::from_utf8_lossy(PASSWORD).into_owned();
             format!("the user password {password:?}, which the erase needed, could not be taken away")
         })?;
         if self.identity()?.security.enabled {
-            bail!("the drive did not give up its password {:?}", String::from_utf8_lossy(super::PASSWORD));
+            bail!("the drive did not give up its password {:?}", String::from_utf8_lossy(PASSWORD));
         }
         self.is_ours.store(false, Ordering::Relaxed);
         Ok(())

@@ -1,19 +1,14 @@
 //! ATA commands for erasing, carried by SCSI's ATA PASS-THROUGH (16), and their answers. Pure. ACS-4
 //! sections for the commands, SAT-4 section 12.2 for the carrier.
 
-mod drive;
-
 use std::time::Duration;
 
 use firesteel_wire::text::field;
 
 use super::{
-    drive::{COMMAND_TIMEOUT, ERASE_TIMEOUT},
-    port::Cdb,
+    port::{COMMAND_TIMEOUT, Cdb, ERASE_TIMEOUT},
     scsi::Sense,
 };
-
-pub use drive::AtaDrive;
 
 pub const SECTOR_BYTES: usize = 512;
 /// The user password that is set for the moment of a secure erase, and public on purpose: whoever finds a

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context;
+use firesteel_drives::{
+    nvme::{
+        Action, Controller, IDENTIFY_BYTES, Identify, Namespace, SANITIZE_LOG_BYTES, SanitizeLog, SecureErase, State,
+        controller, decode_sanitize_log, format, identify, namespace, namespace_list, sanitize, sanitize_log,
+    },
+    port::{Data, Port},
+};
 use firesteel_sysfs::attach::Queue;
 
-use super::{
-    Action, Controller, IDENTIFY_BYTES, Identify, Namespace, SANITIZE_LOG_BYTES, SanitizeLog, SecureErase, State,
-    controller, decode_sanitize_log, format, identify, namespace, namespace_list, sanitize, sanitize_log,
-};
 use crate::clean::{
     climb::Fall,
     drive::{Begun, Drive, Poll, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},
-    port::{Data, Port},
 };
 
 /// Pages of namespace lists that are read: 1024 namespaces each, and no drive has more.

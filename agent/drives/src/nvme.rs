@@ -1,19 +1,14 @@
 //! NVMe admin commands for erasing, and their answers. Pure. Sections are those of the NVM Express base
 //! specification, revision 2.0.
 
-mod drive;
-
 use std::{collections::BTreeSet, fmt};
 
 use firesteel_wire::text::field;
 
 use super::{
     array,
-    drive::{COMMAND_TIMEOUT, ERASE_TIMEOUT},
-    port::NvmeCommand,
+    port::{COMMAND_TIMEOUT, ERASE_TIMEOUT, NvmeCommand},
 };
-
-pub use drive::NvmeDrive;
 
 /// Opcodes (figure 138).
 pub const GET_LOG_PAGE: u8 = 0x02;

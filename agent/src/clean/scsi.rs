@@ -1,17 +1,19 @@
 //! One SCSI disk.
 
 use anyhow::{Context, bail};
+use firesteel_drives::{
+    port::{Cdb, Data, Port},
+    scsi::{
+        ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, Sanitize, Sense, decode_is_supported, is_supported,
+        request_sense, sanitize, sense, test_unit_ready,
+    },
+};
 use firesteel_sysfs::attach::Queue;
 
-use super::{
-    ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, Sanitize, Sense, decode_is_supported, is_supported, request_sense,
-    sanitize, sense, test_unit_ready,
-};
 use crate::clean::{
     climb::Fall,
     drive::{Begun, Drive, Poll, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},
-    port::{Cdb, Data, Port},
 };
 
 pub struct ScsiDrive<'a> {

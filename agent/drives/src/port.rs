@@ -1,7 +1,13 @@
-//! The seam below the drives: commands in, answers out. [`crate::os::drive`] sends them to the kernel, the
-//! tests' simulated drive decodes and obeys or disobeys them.
+//! The seam below the drives: commands in, answers out. The agent's system calls send them
+//! to the kernel, simulated drives of tests decode them and obey or disobey.
 
 use std::{io, time::Duration};
+
+/// For commands that answer at once.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+/// For commands that erase before they answer, where the drive names no time: the largest disks of today
+/// are overwritten in two days.
+pub const ERASE_TIMEOUT: Duration = Duration::from_secs(72 * 60 * 60);
 
 /// The data that goes with a command.
 #[derive(Debug)]
