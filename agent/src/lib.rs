@@ -32,7 +32,6 @@ pub mod listen;
 pub mod log;
 pub mod machine;
 pub mod network;
-pub mod os;
 mod plan_run;
 mod program;
 pub mod session;

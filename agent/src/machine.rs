@@ -12,6 +12,7 @@ use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
 use firesteel_modules as modules;
+use firesteel_os as os;
 use firesteel_sysfs::{
     Roots, attribute,
     disks::{self, SeenDisk},
@@ -28,7 +29,6 @@ use crate::{
     disk::table,
     host::{Held, Host, PartitionPlace},
     inspect::{self, Probe, system},
-    os,
 };
 
 /// Where partitions are mounted, one at a time.

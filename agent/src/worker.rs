@@ -5,6 +5,7 @@ use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use firesteel_modules as modules;
+use firesteel_os as os;
 use firesteel_sysfs::Roots;
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     listen,
     log::{Log, LogSubscriber, follow_kernel_log},
     machine::Machine,
-    network, os,
+    network,
     session::{Outcome, Session, first_sequence},
 };
 

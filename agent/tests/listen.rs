@@ -12,7 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_agent::{board::Board, listen::Listener, os};
+use firesteel_agent::{board::Board, listen::Listener};
+use firesteel_os as os;
 use firesteel_sysfs::Roots;
 use firesteel_wire::Neighbour;
 use nix::{

@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_os as os;
 use firesteel_sysfs::{bytes, names};
 
 use super::{
     load_option,
     order::{self, Entry},
 };
-use crate::os;
 
 /// Vendor GUID of the variables that the UEFI specification defines.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";

@@ -14,6 +14,7 @@ use std::{
 use anyhow::{Context, bail};
 use firesteel_dhcp::Mac;
 use firesteel_netlink::{Bond, Netlink};
+use firesteel_os as os;
 use firesteel_sysfs::{Roots, attribute, names, nics};
 use firesteel_wire::{
     NetworkPlan,
@@ -24,7 +25,6 @@ use super::{
     lease::Lease,
     way::{LinkSeen, obstacle},
 };
-use crate::os;
 
 /// What the names of links that a plan made begin with.
 const PREFIX: &str = "plan";

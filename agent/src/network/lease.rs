@@ -16,10 +16,10 @@ use firesteel_dhcp::{
     Mac,
     client::{Bound, Client},
 };
+use firesteel_os as os;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::apply::remove_ipv4;
-use crate::os;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How soon a lease that is ended is noticed by its thread.

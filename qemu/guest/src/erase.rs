@@ -15,10 +15,10 @@ use firesteel_agent::{
     clean::ladder::Policy,
     gate::Gate,
     host::Host,
-    os,
     steps::{self, Job},
     tls::pinned_client_config,
 };
+use firesteel_os as os;
 use firesteel_wire::{DiskIdentity, Plan, Step};
 use serde::Deserialize;
 use serde_json::json;

@@ -6,9 +6,9 @@
 use std::{ffi::OsString, fs, net::Ipv4Addr, path::Path, process::ExitCode, thread, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_agent::os;
 use firesteel_modules as modules;
 use firesteel_netlink::{Bond, Netlink};
+use firesteel_os as os;
 use firesteel_sysfs::{Roots, nics};
 use firesteel_wire::network::BondMode;
 

@@ -4,10 +4,11 @@ use std::io;
 
 use anyhow::{Context, anyhow, bail};
 use firesteel_images::Sha256;
+use firesteel_os::beneath::Folder;
 use firesteel_wire::{limits::HAND_OFF_FILE_BYTES_MAX, receipt::FileDigest};
 
 use super::{Done, mounted::within, order::Content, site::Site};
-use crate::{disk::boot_partition::find_boot, os::beneath::Folder};
+use crate::disk::boot_partition::find_boot;
 
 /// Puts the files there, and reads them from the medium through a new mount, after the kernel has forgotten the old.
 pub(super) fn hand_over(site: &Site<'_>, contents: &[Content]) -> anyhow::Result<Done> {

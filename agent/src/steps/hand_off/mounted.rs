@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use firesteel_os::beneath::Folder;
 
-use crate::{host::Host, os::beneath::Folder};
+use crate::host::Host;
 
 struct Mounted<'a> {
     host: &'a dyn Host,

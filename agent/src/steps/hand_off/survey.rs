@@ -316,8 +316,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::fs;
 
+    use firesteel_os::beneath::Folder;
+
     use super::*;
-    use crate::{filesystem::tests::MemoryDisk, hand_off::fat::build, os::beneath::Folder};
+    use crate::{filesystem::tests::MemoryDisk, hand_off::fat::build};
 
     /// The files of a filesystem with these entries, each of as many bytes.
     fn with_entries(count: usize, bytes: usize) -> Survey {

@@ -2,12 +2,10 @@
 //! and else by the kernel, mounted for as long as it takes.
 
 use anyhow::Context;
+use firesteel_os::beneath::{Folder, is_absent};
 
 use super::{mounted::within, site::Site, survey::SurveyedVolume};
-use crate::{
-    filesystem::{self, FilesystemError, ImageFilesystem, PartitionBytes},
-    os::beneath::{Folder, is_absent},
-};
+use crate::filesystem::{self, FilesystemError, ImageFilesystem, PartitionBytes};
 
 pub(super) enum VolumeTree<'a> {
     Read(ImageFilesystem<'a>),

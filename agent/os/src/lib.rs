@@ -1,5 +1,5 @@
-//! Every system call of the agent that the standard library does not offer. The only module here
-//! with `unsafe`; it decides nothing and knows neither plans nor the appliance.
+//! Every system call of the agent that the standard library does not offer. The only crate of the
+//! agent with `unsafe`; it decides nothing and knows neither plans nor the appliance.
 
 #![allow(unsafe_code, reason = "ioctls have no safe form; each use says why it is sound")]
 

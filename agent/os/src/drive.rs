@@ -1,5 +1,5 @@
 //! Commands to drives: NVMe admin commands and SCSI commands through the kernel. What they mean, and what
-//! the answers mean, is [`crate::clean`]'s.
+//! the answers mean, is [`firesteel_drives`]' matter.
 
 use std::{
     fs::{File, OpenOptions},
