@@ -1,13 +1,13 @@
 //! SMBIOS identity, firmware mode, Secure Boot, the entry that was booted, and the TPM.
 
+use firesteel_efi::{
+    load_option,
+    variables::{Variables, entry_name},
+};
 use firesteel_sysfs::{Roots, attribute, names};
 use firesteel_wire::{Firmware, FirmwareMode, System, parts::Tpm, text::field};
 
 use super::smbios::platform;
-use crate::boot_entry::{
-    load_option,
-    variables::{Variables, entry_name},
-};
 
 /// What identifies the machine, from the kernel's own files; [`add_model`] adds the rest.
 #[must_use]

@@ -1,18 +1,18 @@
 //! Make the firmware find the disk just written, and only this disk, behind the network.
 
 use anyhow::{Context, bail};
+use firesteel_efi::{
+    device_path::{self, Node},
+    load_option,
+    order::{self, OWN_PREFIX},
+    variables::{Variables, entry_name},
+};
 use firesteel_images::write::{Device, Disk as _};
 use firesteel_sysfs::{attribute, location};
 use firesteel_wire::{Disk, DiskIdentity, Evidence};
 
 use super::{Failure, Job, table_of};
 use crate::{
-    boot_entry::{
-        device_path::{self, Node},
-        load_option,
-        order::{self, OWN_PREFIX},
-        variables::{Variables, entry_name},
-    },
     disk::boot_partition::{Found, find_esp},
     filesystem::{FilesystemError, ImageFilesystem, PartitionBytes},
 };
