@@ -24,7 +24,6 @@ pub mod filesystem;
 pub mod gate;
 pub mod hand_off;
 pub mod handover;
-pub mod host;
 pub mod init;
 pub mod inspect;
 pub mod listen;

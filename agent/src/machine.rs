@@ -10,6 +10,10 @@ use std::{
 use anyhow::{Context, bail};
 use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
+use firesteel_host::{
+    Held, Host, PartitionPlace,
+    assembled::{self, Assembly, Kind},
+};
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
 use firesteel_modules as modules;
 use firesteel_os as os;
@@ -22,12 +26,8 @@ use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
 use crate::{
-    clean::{
-        assembled::{self, Assembly, Kind},
-        look,
-    },
+    clean::look,
     disk::table,
-    host::{Held, Host, PartitionPlace},
     inspect::{self, Probe, system},
 };
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
+use firesteel_host::Host;
 use firesteel_wire::{
     Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, Refusal, Report, ReportReply, Seed,
     limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
@@ -25,7 +26,6 @@ use crate::{
     decide::{Ending, Exit, Mind, Next, holds, retry_after},
     gate::Gate,
     handover::Handover,
-    host::Host,
     log::Log,
     plan_run::run_plan,
     program,

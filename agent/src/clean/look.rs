@@ -7,6 +7,7 @@ use std::{
 };
 
 use firesteel_contents::{DiskContents, Unread};
+use firesteel_host::{Held, Host};
 use firesteel_images::write::DiskReader;
 use firesteel_sysfs::{
     attach::kernel_name,
@@ -18,7 +19,6 @@ use super::{
     foreign::{Scan, Source, scan, scan_all, scan_beside},
     guard, reach,
 };
-use crate::host::{Held, Host};
 
 /// Disks that are looked at at once.
 const READERS_MAX: usize = 16;

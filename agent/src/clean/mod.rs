@@ -16,15 +16,14 @@
 //! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
 //!   and the drives [`nvme`], [`ata`] and [`scsi`] on [`firesteel_drives::port::Port`], behind which
 //!   [`firesteel_os::drive`] talks to the kernel.
-//! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`assembled`] what
-//!   stands on it, [`look`] what is on it.
+//! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`look`] what is
+//!   on it; what stands on it is [`firesteel_host::assembled`].
 //!
 //! What holds for every sequence of faults (the simulated drive proves it): nothing ends as done while a
 //! sector that was there before can still be read where a sample looked, and on a disk of at most
 //! [`proof::SAMPLES_MAX`] samples that is everywhere; a sanitize that was interrupted is awaited before
 //! anything else is begun; no drive is left locked by us.
 
-pub mod assembled;
 pub mod ata;
 pub mod attached;
 mod blocking;

@@ -4,13 +4,13 @@
 
 use std::io;
 
+use firesteel_host::PartitionPlace;
 use firesteel_images::write::{
     AlignedBuffer, DiskReader,
     gpt::{Partition, Table},
 };
 
 use super::label::{self, Filesystem, START_BYTES};
-use crate::host::PartitionPlace;
 
 /// Name of the boot partition in the GPT, or label of its filesystem; FAT labels are upper case.
 const BOOT: &str = "boot";

@@ -19,6 +19,7 @@ use std::{
 
 use anyhow::Context;
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
+use firesteel_host::Held;
 use firesteel_images::write::Aborted;
 use firesteel_sysfs::attach::{self, Attached, CommandSet, kernel_name};
 use firesteel_wire::{Disk, Evidence, Step, erasure::Policy};
@@ -38,7 +39,6 @@ use crate::{
         perform::{self, NotCleaned, Watch, clean},
     },
     gate::{Gate, Pause},
-    host::Held,
 };
 
 /// Drives that are erased at once. Overwriting takes the host's bus and one buffer for each; eight spinning disks

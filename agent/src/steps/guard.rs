@@ -3,19 +3,18 @@
 use std::{collections::BTreeSet, path::Path};
 
 use firesteel_contents::{Kind, Own, Owner, is_foreign, objections};
+use firesteel_host::{
+    Held,
+    assembled::{self, Assembly},
+};
 use firesteel_images::write::{Device, DiskReader};
 use firesteel_sysfs::attach::kernel_name;
 use firesteel_wire::{Disk, DiskIdentity};
 
 use super::{Failure, Job};
 use crate::{
-    clean::{
-        assembled::{self, Assembly},
-        foreign::Scan,
-        guard, look, reach,
-    },
+    clean::{foreign::Scan, guard, look, reach},
     disk,
-    host::Held,
 };
 
 /// What the plan says of a disk that a step is to wipe or write.

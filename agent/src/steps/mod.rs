@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use firesteel_host::Host;
 use firesteel_images::write::{
     Aborted, Control, Device, Disk as _, DiskReader, Phase, Progress, gpt::Table, read_table,
 };
@@ -34,7 +35,6 @@ use crate::{
     decide::Exit,
     disk,
     gate::{Gate, Pause},
-    host::Host,
 };
 
 /// How often a long step says on the console how far it is.

@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_agent::clean::assembled::Assembly;
-use firesteel_agent::host::{Held, Host, PartitionPlace};
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
+use firesteel_host::assembled::Assembly;
+use firesteel_host::{Held, Host, PartitionPlace};
 use firesteel_images::{
     Sha256,
     write::{

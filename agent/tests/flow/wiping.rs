@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_agent::{
-    clean::assembled::{Assembly, Kind},
-    decide::Exit,
-};
+use firesteel_agent::decide::Exit;
+use firesteel_host::assembled::{Assembly, Kind};
 use firesteel_images::write::{
     Guid,
     gpt::{self, Partition},

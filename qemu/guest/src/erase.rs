@@ -14,10 +14,10 @@ use firesteel_agent::{
     board::Board,
     clean::ladder::Policy,
     gate::Gate,
-    host::Host,
     steps::{self, Job},
     tls::pinned_client_config,
 };
+use firesteel_host::Host;
 use firesteel_os as os;
 use firesteel_wire::{DiskIdentity, Plan, Step};
 use serde::Deserialize;

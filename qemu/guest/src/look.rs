@@ -4,9 +4,9 @@ use std::{collections::VecDeque, fs, path::Path, process::Command, sync::Mutex, 
 
 use firesteel_agent::{
     clean::{foreign::Scan, look},
-    host::Host,
     machine::Machine,
 };
+use firesteel_host::Host;
 use firesteel_images::write::{AlignedBuffer, Disk as _};
 use firesteel_sysfs::disks::SeenDisk;
 use serde_json::{Value, json};

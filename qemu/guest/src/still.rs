@@ -6,12 +6,9 @@ use std::{
     time::Duration,
 };
 
-use firesteel_agent::{
-    clean::assembled::Assembly,
-    host::{Held, Host, PartitionPlace},
-    machine::Machine,
-};
+use firesteel_agent::machine::Machine;
 use firesteel_drives::port::Port;
+use firesteel_host::{Held, Host, PartitionPlace, assembled::Assembly};
 use firesteel_images::write::{Device, DiskReader};
 use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Identity, Inventory};

@@ -20,9 +20,9 @@ use firesteel_agent::{
         ladder::{Abilities, Method, Offer, Policy, Reach},
         perform::{self, Watch},
     },
-    host::Host as _,
     machine::Machine,
 };
+use firesteel_host::Host as _;
 use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};
 use firesteel_sysfs::attach::{self, CommandSet, kernel_name};
 use firesteel_wire::Disk;

@@ -1,6 +1,7 @@
 //! A small FAT volume at the end of the disk, for images that look for their configuration by a label.
 
 use anyhow::{Context, bail};
+use firesteel_host::PartitionPlace;
 use firesteel_images::{
     Sha256,
     write::{
@@ -17,7 +18,7 @@ use super::{
     site::Site,
     survey::{self},
 };
-use crate::{hand_off::fat, host::PartitionPlace};
+use crate::hand_off::fat;
 
 /// As large as deployment services make a config drive: room for large user data, and small beside any disk.
 const SIZE_BYTES: u64 = 64 << 20;

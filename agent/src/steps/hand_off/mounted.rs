@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use firesteel_host::Host;
 use firesteel_os::beneath::Folder;
-
-use crate::host::Host;
 
 struct Mounted<'a> {
     host: &'a dyn Host,

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use firesteel_host::Held;
 use firesteel_images::write::{Device, DiskReader, gpt::Table};
 use firesteel_wire::DiskIdentity;
 
 use crate::{
     disk::boot_partition::{Found, filesystems},
-    host::Held,
     steps::{Job, table_of},
 };
 

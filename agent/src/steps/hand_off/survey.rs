@@ -2,6 +2,7 @@
 //! and FAT by itself. Of the others the kernel mounts each read-only in turn, and none where what was read before has
 //! decided already. What cannot be looked into is named.
 
+use firesteel_host::PartitionPlace;
 use firesteel_images::write::gpt::Partition;
 use firesteel_wire::{
     hand_off::Form,
@@ -21,7 +22,6 @@ use crate::{
         arguments, bls, grub, grubenv,
         recognise::{self, CloudInit, Signs, cloud_sources, told},
     },
-    host::PartitionPlace,
 };
 
 /// Filesystems that are looked into; the images with most partitions have ten.

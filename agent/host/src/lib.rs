@@ -1,6 +1,9 @@
-//! The seam between the agent's work and the machine that it works on. Two implementations:
-//! [`crate::machine::Machine`], and a simulated host in the tests, whose disks are files and whose
-//! mounts are folders.
+//! The seam between the agent's work and the machine that it works on. Two implementations: the real machine, and a
+//! simulated host in the tests, whose disks are files and whose mounts are folders.
+//!
+//! It knows neither steps nor how a disk is erased; [`assembled`] is what stands on a disk and may have to be taken apart.
+
+pub mod assembled;
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +15,7 @@ use firesteel_images::write::{Device, DiskReader};
 use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Identity, Inventory};
 
-use crate::clean::assembled::Assembly;
+use crate::assembled::Assembly;
 
 /// Something of a disk that is open. Names and numbers of disks go to others only when nothing of them is open
 /// any more, so what this number means now it means until this is dropped.
