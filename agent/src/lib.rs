@@ -25,7 +25,6 @@ pub mod gate;
 pub mod hand_off;
 pub mod handover;
 pub mod init;
-pub mod inspect;
 pub mod listen;
 pub mod log;
 pub mod machine;

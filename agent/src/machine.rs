@@ -15,6 +15,7 @@ use firesteel_host::{
     assembled::{self, Assembly, Kind},
 };
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
+use firesteel_inspect::{self as inspect, Probe, system};
 use firesteel_modules as modules;
 use firesteel_os as os;
 use firesteel_sysfs::{
@@ -25,11 +26,7 @@ use firesteel_sysfs::{
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
-use crate::{
-    clean::look,
-    disk::table,
-    inspect::{self, Probe, system},
-};
+use crate::{clean::look, disk::table};
 
 /// Where partitions are mounted, one at a time.
 const MOUNT_POINT: &str = "/run/firesteel/mount";

@@ -1,8 +1,8 @@
 //! What firmware, disks and kernel tell the agent: identities, boot variables, module index, log.
 
-use firesteel_agent::inspect::{self, cpu, memory};
 use firesteel_agent::log::{self, Log};
 use firesteel_efi::{device_path, load_option, order};
+use firesteel_inspect::{self as inspect, cpu, memory};
 use firesteel_modules::index::{self, Index};
 use firesteel_sysfs::{location::PciAddress, vpd};
 use firesteel_wire::LogSource;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use firesteel_agent::inspect::{self, Probe};
+use firesteel_inspect::{self as inspect, Probe};
 use firesteel_kube::Part;
 use firesteel_resources::{HardwareDetails, bare_metal_host::ProvisioningState};
 use firesteel_sysfs::Roots;

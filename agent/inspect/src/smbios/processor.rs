@@ -48,7 +48,7 @@ fn count(structure: &Structure<'_>, short: usize, long: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::smbios::tests::structure;
+    use crate::smbios::tests::structure;
 
     #[test]
     fn sockets_with_few_and_with_many_cores() {

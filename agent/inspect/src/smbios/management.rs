@@ -86,7 +86,7 @@ fn service(record: &[u8]) -> Option<ManagementInterface> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::smbios::tests::structure;
+    use crate::smbios::tests::structure;
 
     fn record(format: u8, address: &[u8], hostname: &[u8]) -> Vec<u8> {
         let mut record = vec![0; 91];

@@ -158,7 +158,7 @@ fn form(form: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::smbios::tests::structure;
+    use crate::smbios::tests::structure;
 
     fn of_size(size: u16, extended: u32) -> Vec<u8> {
         structure(17, 0x22, &[(0x0c, &size.to_le_bytes()), (0x1c, &extended.to_le_bytes())], &["DIMM 0"])

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use firesteel_wire::parts::FormatErase;
 
-    use crate::inspect::tests::Answers;
+    use crate::tests::Answers;
 
     #[test]
     fn an_unattached_namespace_is_found_where_the_controller_tells() {

@@ -1,9 +1,5 @@
-//! What this host is made of, as the kernel shows it in sysfs and procfs. Every reader takes the
+//! The record of this host's hardware, as the kernel shows it in sysfs and procfs. Every reader takes the
 //! roots as a value, so that tests can show it recorded trees of other machines.
-//!
-//! All texts come from firmware and drives, which anybody may have written: they are cut,
-//! and control characters are taken out, before they leave this module.
-
 //!
 //! ```text
 //! sysfs, procfs ─┐
@@ -11,6 +7,9 @@
 //! Probe (ioctl) ─┤
 //! Port (drives) ─┘
 //! ```
+//!
+//! All texts come from firmware and drives, which anybody may have written: they are cut,
+//! and control characters are taken out, before they leave this crate. Nothing is changed here.
 
 pub mod bmc;
 pub mod capabilities;

@@ -108,7 +108,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::inspect::tests::Answers;
+    use crate::tests::Answers;
 
     fn interface(sys: &Path, name: &str, mac: &str, attributes: &[(&str, &str)]) {
         let folder = sys.join("class/net").join(name);

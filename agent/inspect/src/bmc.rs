@@ -86,7 +86,7 @@ fn ipv6_address(data: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::tests::Answers;
+    use crate::tests::Answers;
 
     fn answers(rows: &[(&[u8], &[u8])]) -> Answers {
         let rows = rows.iter().map(|(asked, answer)| (asked.to_vec(), answer.to_vec()));

@@ -98,7 +98,7 @@ fn chassis_kind(kind: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::smbios::tests::structure;
+    use crate::smbios::tests::structure;
 
     #[test]
     fn a_server() {

@@ -6,7 +6,7 @@
 
 use std::{path::Path, process::Command};
 
-use firesteel_agent::inspect::{Probe, cpu, inventory};
+use firesteel_inspect::{Probe, cpu, inventory};
 use firesteel_sysfs::Roots;
 use firesteel_wire::{
     Disk, Inventory, Transport,
