@@ -16,7 +16,6 @@
 
 pub mod appliance;
 pub mod board;
-pub mod clean;
 pub mod console;
 pub mod decide;
 pub mod disk;

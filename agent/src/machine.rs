@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use firesteel_clean::look;
 use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
 use firesteel_host::{
@@ -26,7 +27,7 @@ use firesteel_sysfs::{
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
-use crate::{clean::look, disk::table};
+use crate::disk::table;
 
 /// Where partitions are mounted, one at a time.
 const MOUNT_POINT: &str = "/run/firesteel/mount";

@@ -1,4 +1,4 @@
-//! Erase disks, and prove it. What and how is [`crate::clean`]'s; this step brings the disks, their drives and
+//! Erase disks, and prove it. What and how is [`firesteel_clean`]'s; this step brings the disks, their drives and
 //! the guards together.
 //!
 //! Steps of this kind that follow one another run at once: each drive in a thread of its own, so many at a time
@@ -18,6 +18,11 @@ use std::{
 };
 
 use anyhow::Context;
+use firesteel_clean::{
+    attached,
+    drive::Drive,
+    perform::{self, NotCleaned, Watch, clean},
+};
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_host::Held;
 use firesteel_images::write::Aborted;
@@ -33,11 +38,6 @@ use super::{
 };
 use crate::{
     board::Board,
-    clean::{
-        attached,
-        drive::Drive,
-        perform::{self, NotCleaned, Watch, clean},
-    },
     gate::{Gate, Pause},
 };
 

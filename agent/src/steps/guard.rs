@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use firesteel_clean::{foreign::Scan, guard, look, reach};
 use firesteel_contents::{Kind, Own, Owner, is_foreign, objections};
 use firesteel_host::{
     Held,
@@ -12,10 +13,7 @@ use firesteel_sysfs::attach::kernel_name;
 use firesteel_wire::{Disk, DiskIdentity};
 
 use super::{Failure, Job};
-use crate::{
-    clean::{foreign::Scan, guard, look, reach},
-    disk,
-};
+use crate::disk;
 
 /// What the plan says of a disk that a step is to wipe or write.
 #[derive(Clone, Copy, Debug)]

@@ -12,11 +12,11 @@ use std::{
 use anyhow::Context as _;
 use firesteel_agent::{
     board::Board,
-    clean::ladder::Policy,
     gate::Gate,
     steps::{self, Job},
     tls::pinned_client_config,
 };
+use firesteel_clean::ladder::Policy;
 use firesteel_host::Host;
 use firesteel_os as os;
 use firesteel_wire::{DiskIdentity, Plan, Step};

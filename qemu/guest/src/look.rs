@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, fs, path::Path, process::Command, sync::Mutex, thread};
 
-use firesteel_agent::{
-    clean::{foreign::Scan, look},
-    machine::Machine,
-};
+use firesteel_agent::machine::Machine;
+use firesteel_clean::{foreign::Scan, look};
 use firesteel_host::Host;
 use firesteel_images::write::{AlignedBuffer, Disk as _};
 use firesteel_sysfs::disks::SeenDisk;

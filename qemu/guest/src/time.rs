@@ -12,15 +12,13 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use firesteel_agent::{
-    clean::{
-        attached,
-        climb::Fall,
-        drive::{Begun, Commandless, Drive, Poll},
-        ladder::{Abilities, Method, Offer, Policy, Reach},
-        perform::{self, Watch},
-    },
-    machine::Machine,
+use firesteel_agent::machine::Machine;
+use firesteel_clean::{
+    attached,
+    climb::Fall,
+    drive::{Begun, Commandless, Drive, Poll},
+    ladder::{Abilities, Method, Offer, Policy, Reach},
+    perform::{self, Watch},
 };
 use firesteel_host::Host as _;
 use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use firesteel_agent::clean::foreign::{Scan, Source, scan, scan_all};
+use firesteel_clean::foreign::{Scan, Source, scan, scan_all};
 use firesteel_contents::{Own, objections};
 use firesteel_images::write::DiskReader;
 use firesteel_sysfs::disks::KernelPartition;

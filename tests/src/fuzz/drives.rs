@@ -1,6 +1,6 @@
 //! What drives answer to commands that erase.
 
-use firesteel_agent::clean::foreign;
+use firesteel_clean::foreign;
 use firesteel_drives::scsi;
 
 pub(super) fn check(input: &[u8]) {

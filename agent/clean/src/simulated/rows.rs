@@ -9,7 +9,7 @@ use super::{
     tests::{boot, faults},
     *,
 };
-use crate::clean::ladder::Policy;
+use crate::ladder::Policy;
 
 const FAULTS: [Option<Fault>; 6] =
     [None, Some(Fault::Refuses), Some(Fault::Lies), Some(Fault::LiesInPart), Some(Fault::Fails), Some(Fault::Stalls)];

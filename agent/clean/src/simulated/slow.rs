@@ -12,7 +12,7 @@ use firesteel_sysfs::attach::Queue;
 use firesteel_wire::erasure::Policy;
 
 use super::{tests::faults, *};
-use crate::clean::{
+use crate::{
     ata::AtaDrive,
     climb::Fall,
     drive::{Begun, Drive, Poll},

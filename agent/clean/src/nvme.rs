@@ -12,7 +12,7 @@ use firesteel_drives::{
 };
 use firesteel_sysfs::attach::Queue;
 
-use crate::clean::{
+use crate::{
     climb::Fall,
     drive::{Begun, Drive, Poll, fell, offer},
     ladder::{Abilities, Method, Offer, Reach},

@@ -8,7 +8,7 @@ use std::{
 use firesteel_wire::text::field;
 
 use super::volume::{Disks, Gap, Volume};
-use crate::clean::drive::chain;
+use crate::drive::chain;
 
 /// The most that is read at once.
 const READ_BYTES_MAX: usize = 16 << 20;

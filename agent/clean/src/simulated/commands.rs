@@ -3,7 +3,7 @@
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 
 use super::{Fault, Kind, Simulated, State, gone};
-use crate::clean::ladder::Method;
+use crate::ladder::Method;
 
 /// NVMe: Invalid Field in Command; Format or sanitize in progress.
 const INVALID_FIELD: u16 = 0x002;

@@ -15,7 +15,7 @@
 //!   and answers look is [`firesteel_drives`]'s.
 //! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
 //!   and the drives [`nvme`], [`ata`] and [`scsi`] on [`firesteel_drives::port::Port`], behind which
-//!   [`firesteel_os::drive`] talks to the kernel.
+//!   `firesteel_os::drive` talks to the kernel.
 //! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`look`] what is
 //!   on it; what stands on it is [`firesteel_host::assembled`].
 //!

@@ -7,7 +7,7 @@ use firesteel_wire::erasure::Grade;
 use proptest::prelude::*;
 
 use super::*;
-use crate::clean::{
+use crate::{
     ata::AtaDrive,
     drive::Drive,
     ladder::Policy,

@@ -14,7 +14,7 @@ use firesteel_images::write::{Aborted, Disk, DiskReader};
 use firesteel_sysfs::attach::Queue;
 use firesteel_wire::erasure::{Grade, Policy};
 
-use crate::clean::{
+use crate::{
     drive::Commandless,
     perform::{Job, Watch, clean},
     zeroing::Trial,
