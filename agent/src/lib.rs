@@ -26,7 +26,6 @@ pub mod handover;
 pub mod init;
 pub mod listen;
 pub mod log;
-pub mod machine;
 pub mod network;
 mod plan_run;
 mod program;

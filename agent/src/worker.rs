@@ -4,6 +4,7 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
+use firesteel_linux_host::Machine;
 use firesteel_modules as modules;
 use firesteel_os as os;
 use firesteel_sysfs::Roots;
@@ -15,7 +16,6 @@ use crate::{
     init::{STATUS_POWER_OFF, STATUS_REBOOT},
     listen,
     log::{Log, LogSubscriber, follow_kernel_log},
-    machine::Machine,
     network,
     session::{Outcome, Session, first_sequence},
 };

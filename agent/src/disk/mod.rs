@@ -6,7 +6,6 @@
 
 pub mod boot_partition;
 pub mod label;
-pub mod table;
 
 use std::fmt::Write as _;
 

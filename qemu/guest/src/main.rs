@@ -11,8 +11,8 @@ mod time;
 use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_agent::machine::Machine;
 use firesteel_host::Host;
+use firesteel_linux_host::Machine;
 use firesteel_modules as modules;
 use firesteel_os as os;
 use firesteel_sysfs::Roots;

@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use firesteel_agent::machine::Machine;
 use firesteel_clean::{
     attached,
     climb::Fall,
@@ -22,6 +21,7 @@ use firesteel_clean::{
 };
 use firesteel_host::Host as _;
 use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};
+use firesteel_linux_host::Machine;
 use firesteel_sysfs::attach::{self, CommandSet, kernel_name};
 use firesteel_wire::Disk;
 use serde::Deserialize;

@@ -17,8 +17,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
-use firesteel_agent::machine::Machine;
 use firesteel_inspect as inspect;
+use firesteel_linux_host::Machine;
 use firesteel_sysfs::Roots;
 use serde::Deserialize;
 

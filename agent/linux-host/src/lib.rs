@@ -1,4 +1,7 @@
-//! The real machine behind the [`Host`] seam: sysfs, device nodes and system calls.
+//! The real machine: what stands behind the seams [`Host`] of the steps and [`Probe`] of an inspection. Sysfs, device nodes
+//! and system calls; it decides nothing.
+
+mod table;
 
 use std::{
     fs::{self, File},
@@ -26,8 +29,6 @@ use firesteel_sysfs::{
 };
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
-
-use crate::disk::table;
 
 /// Where partitions are mounted, one at a time.
 const MOUNT_POINT: &str = "/run/firesteel/mount";

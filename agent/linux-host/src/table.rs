@@ -7,8 +7,7 @@ use firesteel_images::write::{DiskReader, ReadTableError, read_table};
 use firesteel_wire::{Table, text::field};
 
 /// The primary table: without it, nothing boots from the disk.
-#[must_use]
-pub fn read(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Table {
+pub(crate) fn read(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Table {
     match read_table(reader, size_bytes, block_bytes) {
         Ok(Some(table)) => Table::Gpt { guid: table.disk_guid.to_string() },
         Ok(None) => Table::None,
@@ -18,8 +17,7 @@ pub fn read(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Table
 }
 
 /// The disk did not give its first blocks: what stands there is unknown, and not to be taken for damaged.
-#[must_use]
-pub fn unread(error: &dyn Error) -> Table {
+pub(crate) fn unread(error: &dyn Error) -> Table {
     Table::Unreadable { why: why(error), damaged: false }
 }
 
