@@ -22,11 +22,11 @@ use firesteel_os::{
     self as os,
     process::{Ended, leave, reap},
 };
+use firesteel_steps::Exit;
 use firesteel_wire::seed::SEED_PATH;
 
 use crate::{
     console,
-    decide::Exit,
     handover::{Handover, take_seed},
 };
 

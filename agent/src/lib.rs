@@ -15,13 +15,8 @@
 //! one appliance whose key the seed pins, and changes only the disk that a plan names.
 
 pub mod appliance;
-pub mod board;
 pub mod console;
 pub mod decide;
-pub mod disk;
-pub mod filesystem;
-pub mod gate;
-pub mod hand_off;
 pub mod handover;
 pub mod init;
 pub mod listen;
@@ -30,6 +25,4 @@ pub mod network;
 mod plan_run;
 mod program;
 pub mod session;
-pub mod steps;
-pub mod tls;
 pub mod worker;

@@ -7,11 +7,10 @@ use anyhow::Context;
 use firesteel_linux_host::Machine;
 use firesteel_modules as modules;
 use firesteel_os as os;
+use firesteel_steps::{Exit, board::Board};
 use firesteel_sysfs::Roots;
 
 use crate::{
-    board::Board,
-    decide::Exit,
     handover::Handover,
     init::{STATUS_POWER_OFF, STATUS_REBOOT},
     listen,

@@ -12,8 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_agent::{board::Board, listen::Listener};
+use firesteel_agent::listen::Listener;
 use firesteel_os as os;
+use firesteel_steps::board::Board;
 use firesteel_sysfs::Roots;
 use firesteel_wire::Neighbour;
 use nix::{

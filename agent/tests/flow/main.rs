@@ -22,12 +22,11 @@ use std::{
 use appliance::{ATTEMPT, Appliance, TIME_MS, wait_until};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_agent::{
-    board::Board,
-    decide::Exit,
     handover::Handover,
     log::Log,
     session::{Outcome, Session, first_sequence},
 };
+use firesteel_steps::{Exit, board::Board};
 use firesteel_wire::{
     Evidence, HandOffFile, ImageSource, Plan, RefusalReason, Seed, Step, StepState, Verdict,
     erasure::{Grade, Policy},

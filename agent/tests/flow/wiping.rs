@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_agent::decide::Exit;
 use firesteel_host::assembled::{Assembly, Kind};
 use firesteel_images::write::{
     Guid,
     gpt::{self, Partition},
 };
+use firesteel_steps::Exit;
 use firesteel_wire::{Evidence, Step, StepState, erasure::Policy};
 
 use crate::{

@@ -4,13 +4,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_agent::decide::Exit;
 use firesteel_bmc::decide::PowerState;
 use firesteel_boot::ipxe::WAIT_PAUSE_S;
 use firesteel_boot::{Platform, Purpose, RoutePath, ScriptRequest, Sealer};
 use firesteel_control::{BootScript, ScriptKind};
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, code};
+use firesteel_steps::Exit;
 use firesteel_wire::limits::LONG_POLL;
 use firesteel_wire::{RefusalReason, Seed};
 use serde_json::Value;

@@ -38,7 +38,7 @@ use site::Site;
 use survey::Survey;
 
 use super::{Failure, Job, chain};
-use crate::hand_off::recognise::{self, CONFIG_DRIVE, Choice, NO_CLOUD};
+use crate::forms::recognise::{self, CONFIG_DRIVE, Choice, NO_CLOUD};
 
 /// Where files are now, as read back.
 struct Done {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::decide::{Freshness, freshness};
+use firesteel_wire::limits::{REPLY_FRESH, REPLY_LOST};
 
 /// How often a paused step looks again; also how often its pause is shown as still going on.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -133,14 +133,32 @@ impl Gate {
     }
 }
 
+/// Whether a destructive step may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    Fresh,
+    Paused,
+    Lost,
+}
+
+/// By the age of the last good reply.
+#[must_use]
+pub fn freshness(reply_age: Duration) -> Freshness {
+    if reply_age <= REPLY_FRESH {
+        Freshness::Fresh
+    } else if reply_age <= REPLY_LOST {
+        Freshness::Paused
+    } else {
+        Freshness::Lost
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     };
-
-    use firesteel_wire::limits::{REPLY_FRESH, REPLY_LOST};
 
     use super::*;
 
@@ -219,5 +237,13 @@ mod tests {
         assert!(matches!(result, Err(Stop::Lost(age)) if age > REPLY_LOST));
         gate.renew(None);
         assert_eq!(gate.pass(&mut |_| {}), Ok(()));
+    }
+
+    #[test]
+    fn replies_grow_stale_and_then_are_lost() {
+        assert_eq!(freshness(REPLY_FRESH), Freshness::Fresh);
+        assert_eq!(freshness(REPLY_FRESH + Duration::from_millis(1)), Freshness::Paused);
+        assert_eq!(freshness(REPLY_LOST), Freshness::Paused);
+        assert_eq!(freshness(REPLY_LOST + Duration::from_millis(1)), Freshness::Lost);
     }
 }

@@ -3,7 +3,7 @@
 use firesteel_wire::Evidence;
 
 use super::Job;
-use crate::console::bytes_text;
+use crate::bytes_text;
 
 pub(super) fn run(job: &Job<'_>) -> Evidence {
     let inventory = job.host.inventory();

@@ -138,7 +138,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{filesystem::tests::MemoryDisk, hand_off::fat::build};
+    use crate::{filesystem::tests::MemoryDisk, forms::fat::build};
 
     const ESP_BYTES: usize = 9 << 20;
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Pure: text and bytes in, text and bytes out. Reading, writing and reading back is
-//! [`steps::hand_off`](crate::steps)'s. Texts come out of an image and are hostile.
+//! the hand-off step's. Texts come out of an image and are hostile.
 
 pub mod arguments;
 pub mod bls;

@@ -18,7 +18,7 @@ use super::{
     site::Site,
     survey::{self},
 };
-use crate::hand_off::fat;
+use crate::forms::fat;
 
 /// As large as deployment services make a config drive: room for large user data, and small beside any disk.
 const SIZE_BYTES: u64 = 64 << 20;

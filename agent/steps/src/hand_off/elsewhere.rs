@@ -96,7 +96,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::hand_off::fat;
+    use crate::forms::fat;
 
     const BYTES: usize = 16 << 20;
     /// Where the volume is, in blocks.

@@ -8,8 +8,9 @@ use firesteel_images::write::{Device, DiskReader, gpt::Table};
 use firesteel_wire::DiskIdentity;
 
 use crate::{
+    Job,
     disk::boot_partition::{Found, filesystems},
-    steps::{Job, table_of},
+    table_of,
 };
 
 pub(super) struct Site<'a> {

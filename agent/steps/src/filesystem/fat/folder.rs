@@ -5,7 +5,7 @@ use crate::{
         FilesystemError,
         fields::{u8_at, u16_at, u32_at},
     },
-    hand_off::fat::NAME_PLACES,
+    forms::fat::NAME_PLACES,
 };
 
 const ENTRY_BYTES: usize = 32;

@@ -1,15 +1,28 @@
 //! The steps of a plan, one file each. A step runs in a thread of its own, does its work on the
 //! [`Host`], and returns the evidence that it is done, or why not. It knows neither the appliance
 //! nor the other steps.
+//!
+//! ```text
+//! plan ─► run, run_at_once ─► inspect | clear_metadata | erase_disk | write_image | hand_off | set_boot_entry | leave
+//!                               │ before and while a disk is changed        │ what they decide
+//!                               ▼                                           ▼
+//!                        gate (go on?), board (how far, receipts)     disk, forms, filesystem: pure
+//! ```
 
+pub mod board;
 mod clear_metadata;
+pub mod disk;
 mod erase_disk;
+pub mod filesystem;
+pub mod forms;
+pub mod gate;
 mod guard;
 mod hand_off;
 mod inspect;
 mod leave;
 mod pace;
 mod set_boot_entry;
+pub mod tls;
 mod write_image;
 
 use std::{
@@ -31,9 +44,6 @@ use pace::Pace;
 
 use crate::{
     board::Board,
-    console::bytes_text,
-    decide::Exit,
-    disk,
     gate::{Gate, Pause},
 };
 
@@ -53,6 +63,24 @@ impl Failure {
     /// Nothing on the disk was changed.
     fn untouched(error: impl Into<anyhow::Error>) -> Self {
         Self { error: format!("{:#}", error.into()), disk_changed: false }
+    }
+}
+
+/// How the agent leaves the ramdisk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Reboot,
+    PowerOff,
+}
+
+impl Exit {
+    /// The word in receipts.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Exit::Reboot => "reboot",
+            Exit::PowerOff => "power-off",
+        }
     }
 }
 
@@ -186,6 +214,18 @@ fn table_of(device: &Device) -> anyhow::Result<(Box<dyn DiskReader>, Table)> {
     let table = read_table(&*reader, device.size_bytes(), device.block_bytes())?
         .ok_or_else(|| anyhow::anyhow!("the image has no GUID partition table, so its partitions cannot be found"))?;
     Ok((reader, table))
+}
+
+/// Bytes for people, with one decimal.
+fn bytes_text(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let value = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", value / 1e6),
+        _ => format!("{:.1} GB", value / 1e9),
+    }
 }
 
 /// An error with its causes, each once.

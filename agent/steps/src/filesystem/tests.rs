@@ -15,7 +15,7 @@ use std::{
 use firesteel_images::write::DiskReader;
 
 use super::*;
-use crate::hand_off::fat::build;
+use crate::forms::fat::build;
 
 const MIB: usize = 1 << 20;
 const ALL: u64 = 4 << 20;

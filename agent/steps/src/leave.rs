@@ -4,7 +4,7 @@
 use firesteel_wire::Evidence;
 
 use super::Finished;
-use crate::decide::Exit;
+use crate::Exit;
 
 pub(super) fn run(exit: Exit) -> Finished {
     Finished { evidence: Evidence::Leaving { how: exit.text().to_owned() }, exit: Some(exit) }

@@ -17,11 +17,11 @@ use super::{
 use crate::{
     disk::boot_partition::{Found, find_boot},
     filesystem::is_readable,
-    gate::Stop,
-    hand_off::{
+    forms::{
         arguments, bls, grub, grubenv,
         recognise::{self, CloudInit, Signs, cloud_sources, told},
     },
+    gate::Stop,
 };
 
 /// Filesystems that are looked into; the images with most partitions have ten.
@@ -319,7 +319,7 @@ mod tests {
     use firesteel_os::beneath::Folder;
 
     use super::*;
-    use crate::{filesystem::tests::MemoryDisk, hand_off::fat::build};
+    use crate::{filesystem::tests::MemoryDisk, forms::fat::build};
 
     /// The files of a filesystem with these entries, each of as many bytes.
     fn with_entries(count: usize, bytes: usize) -> Survey {

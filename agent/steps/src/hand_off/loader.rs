@@ -13,7 +13,7 @@ use super::{
     survey::{Kind, LoaderFile, Survey, SurveyedVolume},
     tree::{VolumeTree, in_volume},
 };
-use crate::hand_off::{
+use crate::forms::{
     Edited, LoaderError, arguments,
     bls::{self, Environment, KERNELOPTS},
     grub, grubenv,
@@ -164,7 +164,7 @@ fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<St
     if !wanted.delete.is_empty() && !unknown.is_empty() {
         let names: Vec<&str> = wanted.delete.iter().map(|argument| name_of(argument)).collect();
         let variables: Vec<String> =
-            unknown.iter().map(|name| format!("${}", crate::hand_off::recognise::told(name))).collect();
+            unknown.iter().map(|name| format!("${}", crate::forms::recognise::told(name))).collect();
         warnings.push(format!(
             "command lines take arguments from {}, which are not looked into: that {} stands there no more is unverified",
             variables.join(", "),
@@ -249,7 +249,7 @@ fn named(survey: &Survey, file: &LoaderFile, error: LoaderError) -> anyhow::Erro
 fn told(edited: &Edited, place: &str, warnings: &mut Vec<String>) {
     warnings.extend(edited.left.iter().map(|left| format!("{place}: {left}")));
     if !edited.repeated.is_empty() {
-        let names: Vec<String> = edited.repeated.iter().map(|name| crate::hand_off::recognise::told(name)).collect();
+        let names: Vec<String> = edited.repeated.iter().map(|name| crate::forms::recognise::told(name)).collect();
         warnings.push(format!("{place}: {} stands more than once, and stays so", names.join(", ")));
     }
 }

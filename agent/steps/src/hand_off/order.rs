@@ -8,7 +8,7 @@ use firesteel_wire::{
     limits::HAND_OFF_FILE_BYTES_MAX,
 };
 
-use crate::hand_off::recognise::Reader;
+use crate::forms::recognise::Reader;
 
 /// The user data of a config drive.
 const DRIVE_USER_DATA: &str = "openstack/latest/user_data";

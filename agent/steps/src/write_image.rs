@@ -14,7 +14,7 @@ use super::{
     Failure, Job, Watch, chain,
     guard::{Guarded, Opened},
 };
-use crate::console::bytes_text;
+use crate::bytes_text;
 
 /// Tries in a row without a byte before the download is given up: with the pause below these are
 /// about three minutes, in which an appliance restarts.
