@@ -5,10 +5,21 @@
 //!            supervises      the same binary, killed and replaced without harm
 //! ```
 //!
+//! This crate is PID 1 and its worker. What they work with lies in crates below it, so that the lab's programs use that
+//! without PID 1; arrows point down:
+//!
+//! ```text
+//! agent ─┬─► steps ──────┬─► clean ─┬─► host ─┐
+//!        ├─► linux-host ─┴─► inspect│        ├─► sysfs, os ─► drives
+//!        │                     └─► efi ──────┘
+//!        └─► netlink, modules, lldp
+//! ```
+//!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`filesystem`], [`hand_off`], [`lldp`], [`neighbours`], the
-//!   parsers of [`inspect`], most of [`clean`];
-//! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`listen`], [`modules`], [`os`];
+//! - decide, pure: [`decide`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of `firesteel_clean`,
+//!   and `disk`, `forms` and `filesystem` of [`firesteel_steps`];
+//! - perform: [`firesteel_steps`] on the seam [`firesteel_host::Host`], [`firesteel_linux_host`] behind it, [`network`],
+//!   [`listen`], [`firesteel_modules`], [`firesteel_os`];
 //! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
 //! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
