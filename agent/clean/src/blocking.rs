@@ -11,7 +11,7 @@ use super::{
     climb::Fall,
     drive::{Begun, Drive},
     ladder::Method,
-    perform::Watch,
+    watch::Watch,
 };
 
 /// How a command ended, and why the work was to stop or to pause when it was last asked for, if it was.

@@ -39,6 +39,7 @@ pub mod perform;
 pub mod proof;
 pub mod reach;
 pub mod scsi;
+pub mod watch;
 mod zeroing;
 
 #[cfg(test)]

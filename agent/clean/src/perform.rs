@@ -23,6 +23,7 @@ use super::{
     ladder::{self, Abilities, Method, Policy},
     medium,
     proof::{Check, Sample, Verdict},
+    watch::Watch,
     zeroing::{Trial, Way},
 };
 
@@ -33,35 +34,12 @@ const POLL_PAUSE: Duration = Duration::from_secs(2);
 pub const STALL_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 /// Answers in a row that may be missing: a drive that resets itself comes back within seconds.
 const SILENT_POLLS_MAX: u32 = 30;
-/// Between two words about a command that blocks.
-const BEAT: Duration = Duration::from_secs(2);
 const PIECE_BYTES: u64 = 4 << 20;
 /// The activity by which the appliance knows that a drive sanitizes itself.
 const SANITIZING: &str = "sanitizing";
 /// Zeroing by command goes in larger pieces, so that a command is worth its time, and still small
 /// enough to stop and to show progress within seconds.
 const ZEROING_BYTES: u64 = 256 << 20;
-
-/// The caller: shows how far the work is, holds it while it must pause, and stops it.
-pub trait Watch {
-    /// Called between pieces of work; may block.
-    ///
-    /// # Errors
-    /// The work is to stop at this safe point.
-    fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted>;
-
-    /// Waits between polls.
-    fn pause(&self, time: Duration);
-
-    /// Called now and then while the drive is at a command that nothing can interrupt; must not block. The
-    /// answer is why the work would have to stop or to pause, were that possible.
-    fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String>;
-
-    /// Between two such calls.
-    fn beat(&self) -> Duration {
-        BEAT
-    }
-}
 
 /// What is to be cleaned.
 pub struct Job<'a> {

@@ -6,7 +6,7 @@
 
 use std::{
     fs, io,
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -236,13 +236,6 @@ fn remove_leftovers(roots: &Roots, netlink: &mut Netlink) -> anyhow::Result<()> 
         }
     }
     Ok(())
-}
-
-/// Takes the IPv4 address off an interface.
-pub(super) fn remove_ipv4(interface: &str) {
-    if let Err(error) = os::network::set_address(interface, Ipv4Addr::UNSPECIFIED, 0) {
-        tracing::debug!("taking the address off {interface}: {error}");
-    }
 }
 
 #[cfg(test)]

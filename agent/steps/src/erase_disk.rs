@@ -21,7 +21,8 @@ use anyhow::Context;
 use firesteel_clean::{
     attached,
     drive::Drive,
-    perform::{self, NotCleaned, Watch, clean},
+    perform::{self, NotCleaned, clean},
+    watch::Watch,
 };
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_host::Held;

@@ -17,7 +17,8 @@ use firesteel_clean::{
     climb::Fall,
     drive::{Begun, Commandless, Drive, Poll},
     ladder::{Abilities, Method, Offer, Policy, Reach},
-    perform::{self, Watch},
+    perform,
+    watch::Watch,
 };
 use firesteel_host::Host as _;
 use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    lvm::{Group, LogicalVolume, PhysicalVolume, Segment, SegmentKind},
-    md::ArrayMember,
+    label::{ArrayMember, PhysicalVolume},
+    lvm::{Group, LogicalVolume, Segment, SegmentKind},
     stripes::{Level, Stripes},
     thin::Thin,
     volume::{Layout, Piece, Volume},

@@ -1,10 +1,10 @@
 //! What recognisers say of one region.
 
-use std::fmt;
+use std::{fmt, rc::Rc};
 
 use firesteel_contents::Finding;
 
-use super::{Kind, Owner, lvm::PhysicalVolume, md::ArrayMember};
+use super::{Kind, Owner, lvm::Group};
 
 /// A label or superblock that was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,33 @@ pub(super) struct Remark {
     pub(super) why: String,
     /// It says that it belongs to another region, which may be one that begins elsewhere and ends here.
     pub(super) is_of_another: bool,
+}
+
+/// One PV, with every volume group that its areas describe.
+#[derive(Clone, Debug)]
+pub(super) struct PhysicalVolume {
+    /// As in the text, without hyphens.
+    pub(super) uuid: String,
+    pub(super) groups: Vec<Rc<Group>>,
+    /// Its header lists no metadata area: another PV of its group has the text.
+    pub(super) is_described_elsewhere: bool,
+}
+
+/// What a superblock says of its array and of this member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ArrayMember {
+    pub(super) uuid: [u8; 16],
+    /// As it is found: `data`, `md127`.
+    pub(super) name: String,
+    pub(super) level: i32,
+    pub(super) layout: u32,
+    pub(super) chunk_bytes: u64,
+    pub(super) members: u32,
+    /// `None` for a spare.
+    pub(super) role: Option<u32>,
+    pub(super) data_offset: u64,
+    /// Of this member: what the array uses of it.
+    pub(super) data_bytes: u64,
 }
 
 /// All of one region.

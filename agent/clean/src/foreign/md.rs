@@ -3,7 +3,7 @@
 
 use super::{
     Kind, Owner, View, array,
-    label::{Holding, Remark, Seen},
+    label::{ArrayMember, Holding, Remark, Seen},
     le16, le32, le64, text,
 };
 
@@ -13,23 +13,6 @@ const MEMBERS_MAX: u32 = 1920;
 /// Roles of members that hold no data: spare, faulty, journal.
 const ROLE_MAX: u16 = 0xfff0;
 const ROLES_AT: usize = 256;
-
-/// What a superblock says of its array and of this member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ArrayMember {
-    pub(super) uuid: [u8; 16],
-    /// As it is found: `data`, `md127`.
-    pub(super) name: String,
-    pub(super) level: i32,
-    pub(super) layout: u32,
-    pub(super) chunk_bytes: u64,
-    pub(super) members: u32,
-    /// `None` for a spare.
-    pub(super) role: Option<u32>,
-    pub(super) data_offset: u64,
-    /// Of this member: what the array uses of it.
-    pub(super) data_bytes: u64,
-}
 
 /// Every superblock in the region. One that is there and says what cannot be is a remark.
 pub(super) fn find(view: &View<'_>, seen: &mut Seen) {

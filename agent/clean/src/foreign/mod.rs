@@ -22,6 +22,7 @@
 mod assemble;
 mod cluster;
 mod firmware_raid;
+mod gap;
 mod label;
 mod lvm;
 mod md;

@@ -1,17 +1,13 @@
 //! Which member of an array holds a byte of it: the layouts of md and of LVM's raid volumes (kernel, drivers/md/raid0.c,
 //! raid5.c `raid5_compute_sector`, raid10.c `__raid10_find_phys`). Pure.
 
-use std::rc::Rc;
-
-use super::volume::Volume;
-
-/// An array whose chunks lie on its members in turn.
+/// An array whose chunks lie on its members, of whatever kind, in turn.
 #[derive(Debug)]
-pub(super) struct Stripes {
+pub(super) struct Stripes<M> {
     pub(super) level: Level,
     pub(super) chunk_bytes: u64,
     /// In the order of their roles; one that is not here is `None`.
-    pub(super) members: Vec<Option<Rc<Volume>>>,
+    pub(super) members: Vec<Option<M>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +98,9 @@ impl Level {
     }
 }
 
-impl Stripes {
+impl<M> Stripes<M> {
     /// The member that holds this byte, the offset in it, and how many bytes follow there.
-    pub(super) fn locate(&self, at: u64) -> Option<(&Rc<Volume>, u64, u64)> {
+    pub(super) fn locate(&self, at: u64) -> Option<(&M, u64, u64)> {
         let chunk = at.checked_div(self.chunk_bytes)?;
         let inside = at % self.chunk_bytes;
         let (member, stripe) = self.level.place(chunk, self.members.len() as u64)?;

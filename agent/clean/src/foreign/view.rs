@@ -7,7 +7,10 @@ use std::{
 
 use firesteel_wire::text::field;
 
-use super::volume::{Disks, Gap, Volume};
+use super::{
+    gap::Gap,
+    volume::{Disks, Volume},
+};
 use crate::drive::chain;
 
 /// The most that is read at once.

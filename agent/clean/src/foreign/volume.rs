@@ -4,14 +4,14 @@
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeSet, HashMap},
-    io,
     rc::Rc,
 };
 
 use firesteel_images::write::{AlignedBuffer, DiskReader};
 use firesteel_sysfs::disks::KernelPartition;
+use std::io;
 
-use super::{stripes::Stripes, thin::Thin};
+use super::{gap::Gap, stripes::Stripes, thin::Thin};
 
 /// What is read of a disk at once.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -38,17 +38,6 @@ impl std::fmt::Debug for Source<'_> {
     }
 }
 
-/// Why bytes are not at hand.
-#[derive(Debug)]
-pub(super) enum Gap {
-    /// The disk did not give them.
-    Failed(io::Error),
-    /// They are on a disk that this scan does not have, or behind the end.
-    Elsewhere,
-    /// Where they lie cannot be understood.
-    Unclear(&'static str),
-}
-
 #[derive(Debug)]
 pub(super) struct Volume {
     pub(super) size_bytes: u64,
@@ -65,8 +54,8 @@ pub(super) enum Layout {
     },
     /// One behind the other; what no piece covers is elsewhere.
     Pieces(Vec<Piece>),
-    Striped(Stripes),
-    Thin(Thin),
+    Striped(Stripes<Rc<Volume>>),
+    Thin(Thin<Rc<Volume>>),
 }
 
 #[derive(Debug)]
@@ -183,10 +172,10 @@ impl<'a> Disks<'a> {
         Ok(())
     }
 
-    fn read_thin(&self, thin: &Thin, at: u64, buffer: &mut [u8], depth: u32) -> Result<(), Gap> {
+    fn read_thin(&self, thin: &Thin<Rc<Volume>>, at: u64, buffer: &mut [u8], depth: u32) -> Result<(), Gap> {
         let mut done = 0;
         while done < buffer.len() {
-            let (place, left) = thin.locate(self, at + done as u64)?;
+            let (place, left) = thin.locate(&|at, node| self.read(&thin.metadata, at, node), at + done as u64)?;
             let length = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len() - done);
             let piece = &mut buffer[done..done + length];
             match place {

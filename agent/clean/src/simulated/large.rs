@@ -16,7 +16,8 @@ use firesteel_wire::erasure::{Grade, Policy};
 
 use crate::{
     drive::Commandless,
-    perform::{Job, Watch, clean},
+    perform::{Job, clean},
+    watch::Watch,
     zeroing::Trial,
 };
 

@@ -17,7 +17,8 @@ use crate::{
     climb::Fall,
     drive::{Begun, Drive, Poll},
     ladder::Abilities,
-    perform::{Cleaned, Job, NotCleaned, Watch, clean},
+    perform::{Cleaned, Job, NotCleaned, clean},
+    watch::Watch,
 };
 
 /// What was told, and what it was answered.

@@ -12,8 +12,9 @@ use crate::{
     drive::Drive,
     ladder::Policy,
     nvme::NvmeDrive,
-    perform::{Cleaned, Job, NotCleaned, Watch, clean},
+    perform::{Cleaned, Job, NotCleaned, clean},
     scsi::ScsiDrive,
+    watch::Watch,
 };
 
 const CRYPTO: Method = Method::SanitizeCrypto;

@@ -10,8 +10,8 @@ use super::{
     boot::{digest, explain},
     mounted::within,
     site::Site,
-    survey::{Kind, LoaderFile, Survey, SurveyedVolume},
-    tree::{VolumeTree, in_volume},
+    survey::{Kind, LoaderFile, Survey},
+    tree::{SurveyedVolume, VolumeTree, in_volume},
 };
 use crate::forms::{
     Edited, LoaderError, arguments,

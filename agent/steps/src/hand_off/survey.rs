@@ -2,7 +2,6 @@
 //! and FAT by itself. Of the others the kernel mounts each read-only in turn, and none where what was read before has
 //! decided already. What cannot be looked into is named.
 
-use firesteel_host::PartitionPlace;
 use firesteel_images::write::gpt::Partition;
 use firesteel_wire::{
     hand_off::Form,
@@ -12,7 +11,7 @@ use firesteel_wire::{
 use super::{
     order::{Order, SurveyScope, is_some},
     site::Site,
-    tree::{VolumeTree, in_volume},
+    tree::{SurveyedVolume, VolumeTree, in_volume},
 };
 use crate::{
     disk::boot_partition::{Found, find_boot},
@@ -53,15 +52,6 @@ pub(super) struct LoaderFile {
     pub(super) path: String,
     /// `None`: it is not text.
     pub(super) text: Option<String>,
-}
-
-/// A filesystem that was looked into.
-#[derive(Clone)]
-pub(super) struct SurveyedVolume {
-    pub(super) place: PartitionPlace,
-    pub(super) kind: &'static str,
-    /// For people: `partition 2`.
-    pub(super) name: String,
 }
 
 #[derive(Default)]
@@ -316,6 +306,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::fs;
 
+    use firesteel_host::PartitionPlace;
     use firesteel_os::beneath::Folder;
 
     use super::*;

@@ -2,10 +2,20 @@
 //! and else by the kernel, mounted for as long as it takes.
 
 use anyhow::Context;
+use firesteel_host::PartitionPlace;
 use firesteel_os::beneath::{Folder, is_absent};
 
-use super::{mounted::within, site::Site, survey::SurveyedVolume};
+use super::{mounted::within, site::Site};
 use crate::filesystem::{self, FilesystemError, ImageFilesystem, PartitionBytes};
+
+/// A filesystem that was looked into.
+#[derive(Clone)]
+pub(super) struct SurveyedVolume {
+    pub(super) place: PartitionPlace,
+    pub(super) kind: &'static str,
+    /// For people: `partition 2`.
+    pub(super) name: String,
+}
 
 pub(super) enum VolumeTree<'a> {
     Read(ImageFilesystem<'a>),

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::{
     Kind, Owner, View, array,
-    label::{Holding, Seen},
+    label::{Holding, PhysicalVolume, Seen},
     le32, le64,
 };
 
@@ -24,16 +24,6 @@ const TEXT_BYTES_MAX: u64 = 16 << 20;
 const AREA_HEAD_BYTES: usize = 512;
 const LABEL_BYTES: usize = 512;
 const UUID_BYTES: usize = 32;
-
-/// One PV, with every volume group that its areas describe.
-#[derive(Clone, Debug)]
-pub(super) struct PhysicalVolume {
-    /// As in the text, without hyphens.
-    pub(super) uuid: String,
-    pub(super) groups: Vec<Rc<Group>>,
-    /// Its header lists no metadata area: another PV of its group has the text.
-    pub(super) is_described_elsewhere: bool,
-}
 
 pub(super) fn find(view: &View<'_>, seen: &mut Seen) {
     for sector in 0..4 {
