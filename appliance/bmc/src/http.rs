@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, with_tls};
+use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, Incoming, with_tls};
 use firesteel_facts::shown_url;
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
@@ -17,7 +17,6 @@ use http::header::{
 };
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};

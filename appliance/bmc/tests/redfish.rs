@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firesteel_bmc::fake::{Fake, Fault};
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
     Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, OnceRead, Patience, PowerAction,
     PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
+use firesteel_bmc_fakes::redfish::{Fake, Fault};
 use firesteel_dial::{Dialer, Targets};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

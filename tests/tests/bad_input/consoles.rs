@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use firesteel_bmc::Credentials;
-use firesteel_bmc::ipmi::fake::FakeIpmi;
+use firesteel_bmc_fakes::ipmi::FakeIpmi;
 use firesteel_boot::{BootAsker, BootSeal, Claims, FileDigest, Purpose, Sealer};
 use firesteel_control::CONSOLE;
 use firesteel_kube::logs::{Logs as _, Pod};

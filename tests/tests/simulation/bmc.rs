@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use firesteel_bmc::fake::{Request, Response};
 use firesteel_bmc::{
     BmcAddress, BmcSeen, BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerState, Target, Tls,
 };
+use firesteel_bmc_fakes::redfish::{Request, Response};
 use firesteel_control::{BmcAnswer, BmcDriver, BmcSession};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -491,9 +491,9 @@ impl World {
         &mut self,
         id: usize,
         trouble: Option<Fault>,
-        request: &firesteel_bmc::fake::Request,
-    ) -> Option<firesteel_bmc::fake::Response> {
-        use firesteel_bmc::fake;
+        request: &firesteel_bmc_fakes::redfish::Request,
+    ) -> Option<firesteel_bmc_fakes::redfish::Response> {
+        use firesteel_bmc_fakes::redfish as fake;
         let (reset, patch) = (request.method == "POST", request.method == "PATCH");
         let plain =
             |status| Some(fake::Response { status, headers: Vec::new(), body: bytes::Bytes::from_static(b"{}") });

@@ -8,7 +8,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use firesteel_bmc::fake::Fake;
+use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_boot::Mac;
 use firesteel_dhcp::client::Client;
 use firesteel_wire::{PublicKey, Seed};

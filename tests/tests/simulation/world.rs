@@ -15,8 +15,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use firesteel_bmc::fake::Fake;
-use firesteel_bmc::{Credentials, fake};
+use firesteel_bmc::Credentials;
+use firesteel_bmc_fakes::redfish as fake;
+use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_boot::{Mac, Sealer};
 use firesteel_dhcp::{Arrival, CommitId, LeaseChange, Output, wire};
 use firesteel_resources::bare_metal_host::ProvisioningState;

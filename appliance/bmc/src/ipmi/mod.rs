@@ -9,7 +9,6 @@
 //! sol      what a host's serial port says (Serial over LAN), and whether there is one      (pure)
 //! fru      the inventory records that tell manufacturer, model and serial number           (pure)
 //! client   a UDP socket, a clock and randomness for one engine                         (performs)
-//! fake     a stateful BMC for tests, with faults                                           (pure, and a socket)
 //! ```
 //!
 //! One set-up is: Get Channel Authentication Capabilities (does it speak 2.0 at all?), Open Session
@@ -29,7 +28,6 @@ mod address;
 mod client;
 pub mod command;
 pub mod engine;
-pub mod fake;
 pub mod fru;
 pub mod packet;
 pub mod sol;

@@ -200,6 +200,12 @@ impl Engine {
         }
     }
 
+    /// The cipher suite that the session has, or that was offered last.
+    #[must_use]
+    pub fn suite(&self) -> Suite {
+        self.numbers.suite
+    }
+
     /// The session stands, and nothing is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -491,6 +497,3 @@ impl Engine {
         self.outbox.push_back(datagram);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -23,14 +23,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use firesteel_bmc::Credentials;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
-
-use crate::Credentials;
 
 pub use quirks::{Location, Quirks, Redirect, Refusal};
 pub use state::State;

@@ -3,12 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use firesteel_bmc::{Credentials, decide::PowerState};
 use serde_json::Value;
 
 use super::resources::{self, ROOT, empty, error, error_as, reply, respond};
 use super::{Fault, Location, Quirks, Request, Response};
-use crate::Credentials;
-use crate::decide::PowerState;
 
 const ETAG: &str = "\"1\"";
 const WEAK_ETAG: &str = "W/\"1\"";

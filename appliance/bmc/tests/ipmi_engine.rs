@@ -2,11 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::time::Duration;
 
-use super::*;
-use crate::ipmi::command::Control;
-use crate::ipmi::fake::{FakeIpmi, Fault};
+use firesteel_bmc::ipmi::Privilege;
+use firesteel_bmc::ipmi::command::{self, Control, Request};
+use firesteel_bmc::ipmi::engine::{Engine, Event, HEARD_BYTES_MAX, KEEP_ALIVE};
+use firesteel_bmc::ipmi::packet::{self, Frame};
+use firesteel_bmc::ipmi::suite::{Random, Suite};
+use firesteel_bmc::{Credentials, Error};
+use firesteel_bmc_fakes::ipmi::{FakeIpmi, Fault};
+use proptest::prelude::*;
 
 const STEPS_MAX: usize = 1000;
 
@@ -144,7 +150,7 @@ fn a_bmc_that_chooses_its_suite_itself_is_offered_that_one() {
     let mut bench = Bench::new(&[Fault::ChoosesSuite]);
     bench.fake.state().suites = vec![Suite::Sha1];
     bench.opens();
-    assert_eq!(bench.engine.numbers.suite, Suite::Sha1);
+    assert_eq!(bench.engine.suite(), Suite::Sha1);
     assert_eq!(bench.fake.state().opened, 2, "what it chose was offered before it was used");
     bench.ask(&command::chassis_control(Control::On)).unwrap();
 }
@@ -155,7 +161,7 @@ fn a_session_is_opened_used_and_closed_with_either_suite() {
         let mut bench = Bench::new(&[]);
         bench.fake.state().suites.clone_from(&suites);
         bench.opens();
-        assert_eq!(bench.engine.numbers.suite, suites[0]);
+        assert_eq!(bench.engine.suite(), suites[0]);
         assert_eq!(bench.ask(&command::chassis_status()).unwrap()[0] & 1, 0);
         bench.ask(&command::chassis_control(Control::On)).unwrap();
         assert_eq!(bench.ask(&command::chassis_status()).unwrap()[0] & 1, 1);
@@ -341,22 +347,42 @@ fn recorded_answers_are_worth_nothing() {
 /// A refusal that bears our number of the session, or none, is the BMC's; one of another session is not.
 #[test]
 fn a_refusal_of_another_session_is_left() {
-    let refusal = |bench: &Bench, id: &[u8]| {
-        packet::plain(packet::payload::OPEN_ANSWER, &[&[bench.engine.tag, 0x0d, 0, 0], id].concat())
-    };
     for (id, is_taken) in [(None, true), (Some(&[0; 4][..]), true), (Some(&[9; 4]), false), (Some(&[9; 3]), true)] {
         let mut bench = Bench::new(&[]);
-        while bench.engine.stage != Stage::Open {
+        let open = loop {
             let datagram = bench.engine.transmit().unwrap();
+            if let Ok(Frame::Plain { payload_type: packet::payload::OPEN_REQUEST, payload }) = packet::frame(&datagram)
+            {
+                break payload.to_vec();
+            }
             for answer in bench.fake.answer(&datagram) {
                 bench.engine.receive(&answer, bench.now);
             }
-        }
-        let own = bench.engine.numbers.console_id.to_le_bytes();
-        bench.engine.receive(&refusal(&bench, id.unwrap_or(&own)), bench.now);
+        };
+        let (tag, own) = (open[0], &open[4..8]);
+        let refusal = packet::plain(packet::payload::OPEN_ANSWER, &[&[tag, 0x0d, 0, 0], id.unwrap_or(own)].concat());
+        bench.engine.receive(&refusal, bench.now);
         let event = bench.engine.take_event();
         assert_eq!(matches!(event, Some(Event::Failed(Error::UnknownUser))), is_taken, "{id:?}: {event:?}");
         assert_eq!(event.is_some(), is_taken);
+    }
+}
+
+/// What the engine has sent and the BMC has not yet read, with the tag of the newest message of the set-up.
+#[derive(Default)]
+struct Sent {
+    datagrams: VecDeque<Vec<u8>>,
+    tag: Option<u8>,
+}
+
+impl Sent {
+    fn drain(&mut self, engine: &mut Engine) {
+        while let Some(datagram) = engine.transmit() {
+            if let Ok(Frame::Plain { payload, .. }) = packet::frame(&datagram) {
+                self.tag = payload.first().copied();
+            }
+            self.datagrams.push_back(datagram);
+        }
     }
 }
 
@@ -368,26 +394,29 @@ proptest! {
         kind in 0u8..6,
     ) {
         let mut bench = Bench::new(&[]);
-        let mut is_refused = false;
+        let (mut sent, mut event, mut is_refused) = (Sent::default(), None, false);
         for _ in 0..6 {
             for datagram in &datagrams {
                 let head = [0x06, 0x00, 0xff, 0x07, 0x06, 0x10 | kind, 0, 0, 0, 0, 0, 0, 0, 0];
                 let framed = [&head[..], datagram].concat();
+                sent.drain(&mut bench.engine);
                 // Behind the head and a length: tag and status.
-                is_refused |= matches!(datagram[..], [_, _, tag, status, ..] if tag == bench.engine.tag && status != 0);
+                let answers = |tag| sent.tag == Some(tag);
+                is_refused |= matches!(datagram[..], [_, _, tag, status, ..] if answers(tag) && status != 0);
                 bench.engine.receive(datagram, bench.now);
                 bench.engine.receive(&framed, bench.now);
             }
-            let event = &bench.engine.event;
+            event = bench.engine.take_event().or(event);
             prop_assert!(event.is_none() || bench.engine.is_idle() || is_refused, "{event:?}");
             // One message further.
-            if let Some(datagram) = bench.engine.transmit() {
+            sent.drain(&mut bench.engine);
+            if let Some(datagram) = sent.datagrams.pop_front() {
                 for answer in bench.fake.answer(&datagram) {
                     bench.engine.receive(&answer, bench.now);
                 }
             }
         }
-        let event = bench.engine.take_event();
+        event = bench.engine.take_event().or(event);
         prop_assert_eq!(matches!(event, Some(Event::Opened)), bench.engine.is_idle());
         prop_assert!(bench.engine.is_idle() || is_refused, "{:?}", event);
     }

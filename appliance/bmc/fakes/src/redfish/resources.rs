@@ -1,11 +1,11 @@
 //! The JSON of the fake service's resources.
 
 use bytes::Bytes;
+use firesteel_bmc::decide::PowerState;
 use serde_json::{Value, json};
 
 use super::state::State;
 use super::{Fault, Response};
-use crate::decide::PowerState;
 
 pub(super) const ROOT: &str = "/redfish/v1";
 

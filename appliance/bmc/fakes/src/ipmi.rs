@@ -8,14 +8,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use firesteel_bmc::{
+    Credentials,
+    ipmi::{
+        command::{ANSWER, BootFlags, Control, completion, number},
+        fru,
+        packet::{self, DATAGRAM_BYTES_MAX, Frame, Message, payload},
+        sol,
+        suite::{Keys, Numbers, Random, Suite, is_same},
+    },
+};
 use tokio::net::UdpSocket;
-
-use super::command::{ANSWER, BootFlags, Control, completion, number};
-use super::fru;
-use super::packet::{self, DATAGRAM_BYTES_MAX, Frame, Message, payload};
-use super::sol;
-use super::suite::{Keys, Numbers, Random, Suite, is_same};
-use crate::Credentials;
 
 /// Between two sayings of what was not acknowledged.
 const SAY_AGAIN: Duration = Duration::from_millis(20);
