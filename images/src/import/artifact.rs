@@ -15,9 +15,10 @@ use firesteel_facts::shown_url;
 
 use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
+    error::ImportError,
     fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
-    importer::{ImportError, Importer, Origin, without_secrets},
-    store::{FileMeta, ImportNotes, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
+    importer::{Importer, Origin},
+    store::{FileMeta, ImportNotes, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness, without_secrets},
 };
 use crate::{
     catalogue::{Artifact, Part},

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use firesteel_facts::shown_url;
 
 use super::{
-    acquire::Stage,
     partial::Partial,
+    stage::Stage,
     store::{ImageStore, StoreError},
 };
 use crate::{

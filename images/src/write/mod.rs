@@ -19,6 +19,8 @@
 mod control;
 #[cfg(feature = "write")]
 mod disk;
+#[cfg(feature = "write")]
+mod error;
 pub mod extent;
 pub mod gpt;
 mod guid;
@@ -35,6 +37,8 @@ pub mod partition;
 mod readback;
 pub mod signature;
 #[cfg(feature = "write")]
+mod spec;
+#[cfg(feature = "write")]
 mod stream;
 #[cfg(feature = "write")]
 mod sys;
@@ -45,13 +49,17 @@ mod table;
 pub use control::{Aborted, Control, Phase, Progress, Unattended};
 #[cfg(feature = "write")]
 pub use disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader};
+#[cfg(feature = "write")]
+pub use error::{DiskState, WriteError, WriteFailure};
 pub use extent::{PartitionBeyondEnd, PartitionName};
 pub use guid::{Guid, ParseGuidError};
 #[cfg(feature = "write")]
-pub use image::{CompletedTable, DiskState, WriteError, WriteFailure, WriteSpec, Written, write_image};
+pub use image::{CompletedTable, Written, write_image};
 #[cfg(feature = "write")]
 pub use metadata::{ClearError, Cleared};
 pub use signature::Signature;
+#[cfg(feature = "write")]
+pub use spec::WriteSpec;
 #[cfg(feature = "write")]
 pub use stream::SourceError;
 #[cfg(feature = "write")]

@@ -5,7 +5,7 @@ use std::{io, sync::mpsc::sync_channel, thread};
 use super::{
     control::{Control, Phase, Progress},
     disk::{AlignedBuffer, DiskReader},
-    image::WriteFailure,
+    error::WriteFailure,
     layout::Layout,
     stream::CHUNK_BYTES,
 };

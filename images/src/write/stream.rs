@@ -18,7 +18,7 @@ use std::{
     thread::{Scope, ScopedJoinHandle},
 };
 
-use super::{WriteSpec, disk::AlignedBuffer};
+use super::{disk::AlignedBuffer, spec::WriteSpec};
 use crate::digest::{Hasher, Sha256};
 
 /// One write to the disk: large enough that the drive, not the system call, sets the pace.

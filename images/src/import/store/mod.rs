@@ -37,7 +37,7 @@ pub use condemned::Condemned;
 pub use files::StoredFile;
 pub use images::StoredImage;
 pub use lease::Lease;
-pub use meta::{FileMeta, ImageMeta, ImportNotes, Role, SourceRecord, StoreError, Witness};
+pub use meta::{FileMeta, ImageMeta, ImportNotes, Role, SourceRecord, StoreError, Witness, without_secrets};
 pub use room::{Collected, Unfinished};
 
 const INCOMING: &str = "incoming-";
