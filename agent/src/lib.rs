@@ -16,10 +16,10 @@
 //! ```
 //!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of `firesteel_clean`,
-//!   and `disk`, `forms` and `filesystem` of [`firesteel_steps`];
-//! - perform: [`firesteel_steps`] on the seam [`firesteel_host::Host`], [`firesteel_linux_host`] behind it, [`network`],
-//!   [`listen`], [`firesteel_modules`], [`firesteel_os`];
+//! - decide, pure: [`decide`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of
+//!   `firesteel_clean`, and `disk`, `forms` and `filesystem` of [`firesteel_steps`];
+//! - perform: [`firesteel_steps`] on the seam [`firesteel_host::Host`], [`firesteel_linux_host`] behind it,
+//!   [`network`], [`listen`], [`firesteel_modules`], [`firesteel_os`];
 //! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
 //! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the

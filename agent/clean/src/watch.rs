@@ -1,4 +1,4 @@
-//! The seam to whoever runs an erasure: it hears how far the work is, holds it and stops it.
+//! The seam to the caller of an erasure: it hears how far the work is, holds it and stops it.
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@
 //!                  decoders ◄─ pages, sense data ◄─┘
 //! ```
 //!
-//! Pure, but for the seam [`port::Port`]: a system call stands behind it, or a simulated drive. What is asked, and in which
-//! order, is decided elsewhere.
+//! Pure, but for the seam [`port::Port`]: a system call stands behind it, or a simulated drive. What is asked, and in
+//! which order, is decided elsewhere.
 
 pub mod ata;
 pub mod nvme;

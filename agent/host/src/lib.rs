@@ -1,7 +1,8 @@
 //! The seam between the agent's work and the machine that it works on. Two implementations: the real machine, and a
 //! simulated host in the tests, whose disks are files and whose mounts are folders.
 //!
-//! It knows neither steps nor how a disk is erased; [`assembled`] is what stands on a disk and may have to be taken apart.
+//! It knows neither steps nor how a disk is erased; [`assembled`] is what stands on a disk and may have to be taken
+//! apart.
 
 pub mod assembled;
 

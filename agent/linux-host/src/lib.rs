@@ -1,5 +1,5 @@
-//! The real machine: what stands behind the seams [`Host`] of the steps and [`Probe`] of an inspection. Sysfs, device nodes
-//! and system calls; it decides nothing.
+//! The real machine: what stands behind the seams [`Host`] of the steps and [`Probe`] of an inspection. Sysfs, device
+//! nodes and system calls; it decides nothing.
 
 mod table;
 

@@ -1,5 +1,6 @@
-//! What the kernel shows of this host in sysfs and procfs: readers of single files, and of what both an inspection and an
-//! erasure must know. Every reader takes the roots as a value, so that tests can show it recorded trees of other machines.
+//! What the kernel shows of this host in sysfs and procfs: readers of single files, and of what both an inspection and
+//! an erasure must know. Every reader takes the roots as a value, so that tests can show it recorded trees of other
+//! machines.
 //!
 //! ```text
 //! attribute, names, … ─┬─► location ─┬─► by_path ─┐
@@ -8,7 +9,7 @@
 //!                      └─► nics: interfaces by their hardware addresses
 //! ```
 //!
-//! Texts come from firmware and drives, which anybody may have written: an attribute is cut, and control characters are
+//! Texts come from firmware and drives, which anyone may have written: an attribute is cut, and control characters are
 //! taken out, before it leaves this crate. Nothing is opened for writing, and no plan is known.
 
 pub mod attach;
