@@ -27,6 +27,7 @@
 pub mod ata;
 pub mod attached;
 mod blocking;
+pub mod cleaned;
 pub mod climb;
 pub mod drive;
 pub mod foreign;

@@ -20,8 +20,9 @@ use std::{
 use anyhow::Context;
 use firesteel_clean::{
     attached,
+    cleaned::{Cleaned, NotCleaned},
     drive::Drive,
-    perform::{self, NotCleaned, clean},
+    perform::{self, clean},
     watch::Watch,
 };
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
@@ -223,7 +224,7 @@ fn namespaces<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> BTreeSet<u32
 
 /// What became of a drive, and whether any of its disks may have been changed.
 struct Outcome {
-    result: Result<perform::Cleaned, NotCleaned>,
+    result: Result<Cleaned, NotCleaned>,
     disk_changed: bool,
 }
 

@@ -14,10 +14,11 @@ use firesteel_wire::erasure::Policy;
 use super::{tests::faults, *};
 use crate::{
     ata::AtaDrive,
+    cleaned::{Cleaned, NotCleaned},
     climb::Fall,
     drive::{Begun, Drive, Poll},
     ladder::Abilities,
-    perform::{Cleaned, Job, NotCleaned, clean},
+    perform::{Job, clean},
     watch::Watch,
 };
 

@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     ata::AtaDrive,
+    cleaned::{Cleaned, NotCleaned},
     drive::Drive,
     ladder::Policy,
     nvme::NvmeDrive,
-    perform::{Cleaned, Job, NotCleaned, clean},
+    perform::{Job, clean},
     scsi::ScsiDrive,
     watch::Watch,
 };
