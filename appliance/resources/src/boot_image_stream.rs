@@ -15,10 +15,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admit::typed,
     bare_metal_host::annotations::HAND_OFF_WORDS,
     cause::Cause,
     condition::{self, Condition},
-    kinds::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column, typed},
+    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
     meta::{ObjectMeta, is_zero},
     shape::{Field, Literal, Shape},
     url,

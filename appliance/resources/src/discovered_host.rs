@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hardware::HardwareRecord,
-    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, Scope, V1ALPHA1, column},
+    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, Scope, V1ALPHA1, column},
     meta::ObjectMeta,
 };
 

@@ -7,8 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admit::typed,
     cause::Cause,
-    kinds::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column, typed},
+    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
     meta::ObjectMeta,
     shape::{Field, Shape},
 };

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    kinds::{AGE, Kind, METAL3, V1ALPHA1},
+    kind::{AGE, Kind, METAL3, V1ALPHA1},
     meta::{MAC_PATTERN_UNANCHORED, ObjectMeta, is_zero},
     shape::{Field, Format, Shape},
 };

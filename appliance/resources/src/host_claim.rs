@@ -10,7 +10,7 @@ use crate::{
     },
     cause::Cause,
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     label, meta,
     shape::{Field, Shape},
     url,

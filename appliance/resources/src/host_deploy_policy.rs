@@ -5,7 +5,7 @@ use regex::bytes::RegexBuilder;
 use crate::{
     cause::Cause,
     companions::CONDITIONS_ONLY,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     shape::{Field, Shape},
 };
 

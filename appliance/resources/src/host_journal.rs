@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     hardware::HardwareRecord,
-    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
+    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
     meta::{ObjectMeta, is_zero},
 };
 

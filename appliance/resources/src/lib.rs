@@ -27,6 +27,7 @@ pub mod host_claim;
 pub mod host_deploy_policy;
 pub mod host_group;
 pub mod host_journal;
+pub mod kind;
 pub mod kinds;
 mod label;
 pub mod machine_config;

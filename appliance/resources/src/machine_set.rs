@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     condition,
-    kinds::{AGE, Column, Kind, Scale, Verdict, column},
+    kind::{AGE, Column, Kind, Scale, Verdict, column},
     selector,
     shape::{Field, Literal, Shape},
 };

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    admit,
     cause::Cause,
     condition::Condition,
-    kinds::{self, AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
+    kind::{AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
     meta::{ObjectMeta, is_zero},
 };
 
@@ -38,7 +39,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "The network on which hosts are installed.",
     rules: |new, old| {
-        kinds::typed(new, old, |new: &Provisioning, old| Verdict { causes: new.causes(old), unacted: unacted(new) })
+        admit::typed(new, old, |new: &Provisioning, old| Verdict { causes: new.causes(old), unacted: unacted(new) })
     },
     ..Kind::new(METAL3, V1ALPHA1, "Provisioning", "provisionings", "provisioning", &SHAPE)
 };

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
+    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
     meta::ObjectMeta,
 };
 

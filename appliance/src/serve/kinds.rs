@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use firesteel_kube::{Admitted, Cause, Cell, Column, Conversion, KindInfo, Registry, Scale, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
-    kinds::{ACCESS_GRANT, HALT, KINDS, Kind, Scope, StoredAs},
+    kind::{Kind, Scope, StoredAs},
+    kinds::{ACCESS_GRANT, HALT, KINDS},
 };
 use serde_json::Value;
 

@@ -32,7 +32,8 @@ pub use status::{
 pub use unacted::{unacted, unacted_fields};
 
 use crate::{
-    kinds::{self, AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
+    admit,
+    kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
     meta::ObjectMeta,
 };
 
@@ -53,7 +54,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "A server: how to reach it, what is to be on it, and how it is.",
     rules: |new, old| {
-        kinds::typed(new, old, |new: &BareMetalHost, old| Verdict {
+        admit::typed(new, old, |new: &BareMetalHost, old| Verdict {
             causes: rules::causes(new, old),
             unacted: unacted(new).into_iter().chain(trust::warning(&new.spec)).collect(),
         })

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::{
     cause::{Cause, CauseReason},
-    kinds::{Kind, Scale, StoredAs},
+    kind::{Kind, Scale, StoredAs},
     shape::{self, Shape},
 };
 

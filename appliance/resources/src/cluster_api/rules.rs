@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{convert, metadata, taints, topology};
-use crate::{cause::Cause, kinds::Verdict, label, provisioning::Cidr, selector::Selector, shape::join};
+use crate::{cause::Cause, kind::Verdict, label, provisioning::Cidr, selector::Selector, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     cause::Cause,
     condition,
-    kinds::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
+    kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
     meta,
     shape::{Field, Shape},
     url,

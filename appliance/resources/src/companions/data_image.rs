@@ -5,7 +5,7 @@ use firesteel_facts::shown_url;
 use crate::{
     cause::Cause,
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     shape::{Field, Shape},
     url,
 };

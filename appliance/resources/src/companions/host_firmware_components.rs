@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     cause::Cause,
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     shape::{Field, Shape},
     url,
 };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     cause::Cause,
     companions::CONDITIONS_ONLY,
-    kinds::{AGE, Column, Kind, METAL3, V1ALPHA1, Verdict, column},
+    kind::{AGE, Column, Kind, METAL3, V1ALPHA1, Verdict, column},
     shape::{Field, Literal, Shape},
 };
 

@@ -13,10 +13,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admit::typed,
     bare_metal_host::{Image, image_form::unwritable, rules as host_rules},
     cause::Cause,
     condition::Condition,
-    kinds::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column, typed},
+    kind::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column},
     meta::{ObjectMeta, is_zero},
     selector::Selector,
 };

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     companions::CONDITIONS_ONLY,
-    kinds::{AGE, Kind, Scope, Verdict, column},
+    kind::{AGE, Kind, Scope, Verdict, column},
     meta::ObjectMeta,
     shape::{Field, Shape},
 };

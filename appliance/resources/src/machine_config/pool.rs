@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    kinds::{AGE, Column, Kind, Scope, Verdict, column},
+    kind::{AGE, Column, Kind, Scope, Verdict, column},
     label,
     meta::{self, ObjectMeta},
     selector::{self, Selector},

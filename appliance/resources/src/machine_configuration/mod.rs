@@ -23,8 +23,9 @@ use serde_json::{Map, Value};
 pub use shape::{RHCOS_VERSION_CHARS, SKIPPED_MAX};
 
 use crate::{
+    admit::typed,
     condition::Condition,
-    kinds::{AGE, Kind, Scope, column, typed},
+    kind::{AGE, Kind, Scope, column},
     meta::{ObjectMeta, is_zero},
     selector::Selector,
 };

@@ -9,7 +9,8 @@ use std::{
 use firesteel_resources::{
     admit,
     cause::summary,
-    kinds::{KINDS, Kind, Scope},
+    kind::{Kind, Scope},
+    kinds::KINDS,
     no_controller,
     shape::{Form, Shape},
 };
