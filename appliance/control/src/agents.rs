@@ -7,7 +7,10 @@ use std::net::IpAddr;
 
 use firesteel_boot::{BootEntry, BootSeal, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
-use firesteel_plan::host::identity::{KnownIdentity, compare, is_comparable};
+use firesteel_plan::host::{
+    KnownIdentity,
+    identity::{compare, is_comparable},
+};
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
     host_journal::{

@@ -14,7 +14,7 @@
 use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
 use firesteel_plan::{
     HostMemory,
-    host::{Limits, live::live_until},
+    host::{Limits, live_until},
 };
 use firesteel_resources::host_journal::BootRecord;
 use jiff::SignedDuration;

@@ -8,7 +8,7 @@
 //!                                                                                 └─ the planner settles it
 //! ```
 //!
-//! Both stop in the moment in which that is written. Which of them is the host, [`firesteel_plan::host::claimants`] settles;
+//! Both stop in the moment in which that is written. Which of them is the host, the planner settles;
 //! who is known not to be it is sent away.
 
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use firesteel_boot::Claims;
 use firesteel_plan::{
     HostMemory, Seen,
-    host::{ClaimHeard, claimants::contest, gate, outlook},
+    host::{ClaimHeard, contest, gate, outlook},
 };
 use firesteel_resources::host_journal::{CLAIMANTS_MAX, ClaimRecord, Claimant, HostJournalStatus};
 use firesteel_wire::{Hello, Refusal, RefusalReason, Report};

@@ -1,6 +1,6 @@
 //! Hosts that call themselves the same: a UUID that two hosts are known by is identity for neither. Pure.
 
-use firesteel_plan::host::{SharedUuid, identity::usable_uuid};
+use firesteel_plan::host::{SharedUuid, usable_uuid};
 
 use crate::{HostKey, views::Views};
 

@@ -3,10 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use firesteel_kube::{Objects, Part, Status};
-use firesteel_plan::host::{
-    State,
-    identity::{KnownIdentity, known},
-};
+use firesteel_plan::host::{KnownIdentity, State, identity::known};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     host_journal::{HostJournalStatus, TimelineEvent},

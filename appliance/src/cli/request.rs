@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use firesteel_plan::{
     HostMemory,
-    host::{claimants::Claimants, wiped::Wipe},
+    host::{Claimants, Wipe},
 };
 use firesteel_resources::{
     BareMetalHost, HostJournal,

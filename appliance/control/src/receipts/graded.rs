@@ -10,7 +10,7 @@
 //! A receipt is judged once.
 
 use firesteel_kube::{Part, Status};
-use firesteel_plan::host::verdict::WipeVerdict;
+use firesteel_plan::host::WipeVerdict;
 use firesteel_resources::{Receipt, host_journal::HostJournalStatus, receipt::name};
 use ring::signature::KeyPair as _;
 

@@ -174,6 +174,20 @@ pub(super) fn hint_for(disk: &DiskRecord, disks: &[DiskRecord]) -> Option<String
     Some(format!("spec: {{rootDeviceHints: {{{key}: {}}}}}", serde_json::Value::from(name(disk))))
 }
 
+/// Disks that are remembered of a tenant: as many as an inventory has (`DISKS_MAX` of the protocol).
+const DISKS_MAX: usize = 256;
+
+/// Adds what is new; the oldest goes beyond the bound.
+pub(crate) fn unite(known: &mut Vec<DiskIdentity>, found: impl IntoIterator<Item = DiskIdentity>) {
+    for disk in found {
+        if !known.contains(&disk) {
+            known.push(disk);
+        }
+    }
+    let excess = known.len().saturating_sub(DISKS_MAX);
+    known.drain(..excess);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

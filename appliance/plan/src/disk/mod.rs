@@ -23,6 +23,7 @@ pub use cleaning::{
     is_named_by, plan_cleaning, record_of,
 };
 pub use hints::{mismatch, names_kernel_device};
+pub(crate) use identity::unite;
 pub use identity::{DiskIdentity, OwnersWord, full_wwn, identity};
 pub use mark::Mark;
 pub use proof::{Cleaned, Grade, claims, proof, shortfall, words};
