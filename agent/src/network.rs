@@ -21,7 +21,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use firesteel_dhcp::Mac;
+use firesteel_facts::Mac;
 use firesteel_wire::{NetworkPlan, Seed, network::Way};
 
 use self::{apply::Applied, lease::Lease, way::Ways};

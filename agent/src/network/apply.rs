@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use firesteel_dhcp::Mac;
+use firesteel_facts::Mac;
 use firesteel_wire::{
     NetworkPlan,
     network::{HashPolicy, Link, LinkKind},

@@ -12,10 +12,8 @@ use std::{
 };
 
 use anyhow::Context;
-use firesteel_dhcp::{
-    Mac,
-    client::{Bound, Client},
-};
+use firesteel_dhcp::client::{Bound, Client};
+use firesteel_facts::Mac;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::apply::remove_ipv4;

@@ -12,6 +12,7 @@ use firesteel_bmc::{
     PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
 use firesteel_dial::{Dialer, Targets};
+use firesteel_facts::Mac;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -88,7 +89,7 @@ async fn identity_is_read() {
     assert_eq!(seen.system, "/redfish/v1/Systems/1");
     assert_eq!(seen.power, PowerState::Off);
     assert_eq!(seen.serial.as_deref(), Some("FAKE-1"));
-    assert_eq!(seen.macs, [MAC]);
+    assert_eq!(seen.macs, [Mac(MAC)]);
     assert_eq!(seen.boot_mode, Some(BootMode::Uefi));
     assert!(seen.resets_allowed.contains(&"ForceOff".to_owned()));
 }

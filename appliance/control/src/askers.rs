@@ -9,7 +9,8 @@
 
 use std::net::IpAddr;
 
-use firesteel_boot::{AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootEntry, Mac, Observation};
+use firesteel_boot::{AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootEntry, Observation};
+use firesteel_facts::Mac;
 
 use crate::{Control, NetworkEvent};
 

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use firesteel_boot::{
-    AskerMismatch, BootAsker, BootEntry, Claims, Mac, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken,
+    AskerMismatch, BootAsker, BootEntry, Claims, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken,
     ipxe::wrong_build, render,
 };
+use firesteel_facts::Mac;
 use firesteel_wire::{NetworkPlan, Seed};
 
 use crate::{
@@ -289,5 +290,5 @@ fn exit(reason: &str) -> BootEntry {
 
 /// `52:54:00:12:34:56`, as the kernel writes it.
 pub(crate) fn mac_with_colons(mac: Mac) -> String {
-    mac.to_string().replace('-', ":")
+    mac.to_string()
 }

@@ -11,7 +11,8 @@
 //! for this attempt and asks for its script once more: the boot came to nothing, so the disk may have been next. Where
 //! any address will do, each request counts as another boot: a machine may get another address each time.
 
-use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
+use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Observation};
+use firesteel_facts::Mac;
 use firesteel_plan::{
     HostMemory,
     host::{Limits, live_until},

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use firesteel_boot::{Mac, Sightings, Stage, Stall, ipxe::wrong_build};
+use firesteel_boot::{Sightings, Stage, Stall, ipxe::wrong_build};
+use firesteel_facts::Mac;
 use firesteel_plan::host::NetbootSeen;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
+use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_facts::Mac;
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
 use firesteel_plan::{policy::Trigger, skew::Minimum};
 use firesteel_resources::{

@@ -9,7 +9,8 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use firesteel_boot::{Claims, Mac, ScriptRequest, UnseenBoot};
+use firesteel_boot::{Claims, ScriptRequest, UnseenBoot};
+use firesteel_facts::Mac;
 use firesteel_kube::Status;
 use firesteel_resources::{
     DiscoveredHost,
@@ -68,12 +69,12 @@ impl Control {
         } else {
             next
         };
-        Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac), number })
+        Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac.hyphenated()), number })
     }
 
     /// Uid and newest boot of a machine's object, empty and 0 where it has none yet.
     async fn known_machine(&self, mac: Mac) -> Result<(String, u64), Status> {
-        let machine = self.inner.discovered.get("", &object_name(&mac.to_string())).await?;
+        let machine = self.inner.discovered.get("", &object_name(&mac.hyphenated())).await?;
         Ok(machine.map_or_else(
             || (String::new(), 0),
             |machine| (machine.metadata.uid, machine.status.agent.map_or(0, |bound| bound.boot)),
@@ -85,7 +86,7 @@ impl Control {
         for mac in macs {
             let (control, mac) = (self.clone(), *mac);
             self.spawn(async move {
-                let name = object_name(&mac.to_string());
+                let name = object_name(&mac.hyphenated());
                 // What was let go uncleaned stays named until its disk was written again.
                 let result = match control.inner.discovered.get("", &name).await {
                     Ok(Some(machine)) if machine.status.uncleaned.is_none() => {
@@ -274,7 +275,7 @@ impl Control {
             return Ok(());
         }
         self.check_unowned(named.mac)?;
-        let machine = self.inner.discovered.get("", &object_name(&named.mac.to_string())).await.map_err(busy)?;
+        let machine = self.inner.discovered.get("", &object_name(&named.mac.hyphenated())).await.map_err(busy)?;
         let bound = machine.filter(|machine| named.is(machine)).and_then(|machine| machine.status.agent);
         let is_bound = bound.is_some_and(|bound| (bound.boot, bound.key) == (boot, report.key.to_string()));
         if !is_bound {
@@ -421,8 +422,8 @@ mod tests {
             boot: None,
         };
         let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
-        assert_eq!(mac_of(&claims(&format!("{mac}/uid"))), Some(mac));
-        assert!(named(&claims(&mac.to_string())).is_err());
+        assert_eq!(mac_of(&claims(&format!("{}/uid", mac.hyphenated()))), Some(mac));
+        assert!(named(&claims(&mac.hyphenated())).is_err());
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Control {
         let host = &seen.host;
         let key = key_of(host);
         let entry = entry_of(host, plan::boot_entry(memory));
-        let macs: Vec<firesteel_boot::Mac> =
+        let macs: Vec<firesteel_facts::Mac> =
             host.spec.boot_mac().iter().chain(&memory.macs).filter_map(|mac| mac.parse().ok()).fold(
                 Vec::new(),
                 |mut macs, mac| {

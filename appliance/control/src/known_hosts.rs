@@ -101,7 +101,7 @@ impl Control {
 
 #[cfg(test)]
 mod tests {
-    use firesteel_boot::Mac;
+    use firesteel_facts::Mac;
     use jiff::Timestamp;
 
     use super::*;

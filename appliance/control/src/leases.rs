@@ -14,7 +14,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use firesteel_boot::Mac;
+use firesteel_facts::Mac;
 use jiff::Timestamp;
 
 use crate::Control;

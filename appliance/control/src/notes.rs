@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use firesteel_boot::Mac;
+use firesteel_facts::Mac;
 use firesteel_resources::host_journal::NetworkNote;
 use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;

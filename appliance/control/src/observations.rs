@@ -13,7 +13,8 @@ use std::{
     ops::Range,
 };
 
-use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Mac, Observation, Purpose, UnseenBoot};
+use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Observation, Purpose, UnseenBoot};
+use firesteel_facts::Mac;
 use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_wire::Hello;
 use jiff::Timestamp;

@@ -10,9 +10,9 @@ use firesteel_bmc::{
     ipmi::{ConsoleSet, Ipmi, IpmiClient, Spoken},
     limit::Entered,
 };
-use firesteel_boot::{BootClient, Mac, first_stage};
+use firesteel_boot::{BootClient, first_stage};
 use firesteel_dial::Dialer;
-use firesteel_facts::{Arch, shown_url};
+use firesteel_facts::{Arch, Mac, shown_url};
 use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, Power};
 use firesteel_resources::{BareMetalHost, bare_metal_host};
 use jiff::{SignedDuration, Timestamp};

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firesteel_boot::Mac;
+use firesteel_facts::Mac;
 use firesteel_kube::{Change, Part, Status};
 use firesteel_resources::{
     DiscoveredHost,
@@ -64,7 +64,7 @@ impl Control {
     }
 
     async fn forget_silent(&self, mac: Mac) -> Result<(), Status> {
-        let name = object_name(&mac.to_string());
+        let name = object_name(&mac.hyphenated());
         // One that cannot be read is not among those that are read the next time.
         let stored = self.inner.discovered.get("", &name).await.inspect_err(|_| self.strangers().outdate())?;
         match stored {
@@ -105,7 +105,7 @@ impl Control {
         mac: Mac,
         change: impl Fn(&mut DiscoveredHostStatus) + Send + Sync,
     ) -> Result<Option<DiscoveredHost>, Status> {
-        let name = object_name(&mac.to_string());
+        let name = object_name(&mac.hyphenated());
         let objects = &self.inner.discovered;
         if objects.get("", &name).await?.is_none() {
             self.make_room_for(mac).await?;
@@ -139,7 +139,7 @@ impl Control {
         change: impl Fn(&mut DiscoveredHostStatus) -> R + Send + Sync,
     ) -> Result<R, Refusal> {
         let forgotten = || refusal(RefusalReason::OldAttempt, "this machine was forgotten: boot again");
-        let name = object_name(&named.mac.to_string());
+        let name = object_name(&named.mac.hyphenated());
         let before = self.inner.discovered.get("", &name).await.map_err(busy)?;
         let before = before.filter(|machine| named.is(machine)).ok_or_else(forgotten)?;
         let mut status = before.status.clone();

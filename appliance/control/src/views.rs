@@ -8,7 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use firesteel_boot::{BootEntry, Mac, Observation};
+use firesteel_boot::{BootEntry, Observation};
+use firesteel_facts::Mac;
 use firesteel_images::import::Format;
 use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
-
-use crate::Mac;
 
 /// One boot asks about eight times: ROM, iPXE and agent, each a pair, some repeated.
 const BURST: u32 = 20;

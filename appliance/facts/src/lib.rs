@@ -5,9 +5,11 @@
 mod address_block;
 pub mod arch;
 mod dhcp_bounds;
+mod mac;
 mod shown_url;
 
 pub use address_block::{AddressBlock, AddressBlockError};
 pub use arch::{Arch, Firmware};
 pub use dhcp_bounds::{POOL_ADDRESSES_MAX, SERVERS_MAX};
+pub use mac::{Mac, ParseMacError};
 pub use shown_url::{has_user_information, shown_url};

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::Mac;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -123,9 +124,7 @@ pub(crate) const MAC_PATTERN_UNANCHORED: &str = "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2})
 /// (colons or hyphens, either case).
 #[must_use]
 pub fn normal_mac(text: &str) -> Option<String> {
-    let parts: Vec<&str> = text.split([':', '-']).collect();
-    let is_pair = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (parts.len() == 6 && parts.iter().all(is_pair)).then(|| parts.join(":").to_ascii_lowercase())
+    text.parse().ok().map(|mac: Mac| mac.to_string())
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]

@@ -28,7 +28,7 @@ use super::{
 /// When there is no such object, or the appliance does not answer.
 pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
-    if found.kind == "BareMetalHost" && name.parse::<firesteel_boot::Mac>().is_ok() {
+    if found.kind == "BareMetalHost" && name.parse::<firesteel_facts::Mac>().is_ok() {
         return stranger::run(client, name, output).await;
     }
     let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;

@@ -123,7 +123,7 @@ impl Services {
             let (server, handle) = opened.context("starting DHCP")?;
             // A machine that has its address already may ask for its script as soon as anything listens.
             for lease in server.leases() {
-                control.leased(firesteel_boot::Mac(lease.mac.0), lease.address, lease.expires_at);
+                control.leased(lease.mac, lease.address, lease.expires_at);
             }
             Some((server, handle))
         } else {

@@ -4,10 +4,11 @@
 use std::{collections::HashMap, net::IpAddr};
 
 use firesteel_boot::{
-    AddressHolder, Asked, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal, FileDigest, Mac,
-    Observation, ServedBootFiles,
+    AddressHolder, Asked, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal, FileDigest, Observation,
+    ServedBootFiles,
     observation::{Coverage, GRANTS_MAX},
 };
+use firesteel_facts::Mac;
 
 const KERNEL_BYTES: u64 = 48;
 const INITRAMFS_BYTES: u64 = 96;

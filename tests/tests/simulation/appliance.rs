@@ -11,7 +11,8 @@ use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, StoreClock, runtime::Runtime};
-use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
+use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Network, Pool, Rest, Subnet};
+use firesteel_facts::Mac;
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
@@ -152,7 +153,7 @@ impl Appliance {
             }),
         );
         for lease in ground.leases.leases.values() {
-            control.leased(firesteel_boot::Mac(lease.mac.0), lease.address, lease.expires_at);
+            control.leased(lease.mac, lease.address, lease.expires_at);
         }
         let engine = Engine::new(
             dhcp_config(),

@@ -142,7 +142,7 @@ impl World {
 
     fn ask_for_address(&mut self, id: usize, seed: Option<Seed>) {
         let number = self.random.next();
-        let client = Client::new(firesteel_dhcp::Mac(self.machines[id].mac.0), number, None, self.instant());
+        let client = Client::new(self.machines[id].mac, number, None, self.instant());
         self.machines[id].stage = Stage::Dhcp { client: Box::new(client), seed };
         self.drain_client(id);
     }

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 
 use firesteel_bmc::fake::Fake;
 use firesteel_bmc::{Credentials, fake};
-use firesteel_boot::{Mac, Sealer};
+use firesteel_boot::Sealer;
 use firesteel_dhcp::{Arrival, CommitId, LeaseChange, Output, wire};
+use firesteel_facts::Mac;
 use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_store::Memory;
 

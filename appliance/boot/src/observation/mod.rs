@@ -23,10 +23,9 @@ use std::{fmt, net::IpAddr, ops::Range};
 
 pub use coverage::{Coverage, PIECES_MAX};
 pub use files::{BootFile, BootFileName, BootFileSet, FileDigest, ServedBootFiles};
+use firesteel_facts::Mac;
 use grant::Grant;
 pub use grant::{BootSeal, UnseenBoot};
-
-use crate::mac::Mac;
 
 /// Tokens of one attempt for which it is remembered what was sent: a loader that tries again gets another one.
 pub const GRANTS_MAX: usize = 4;
@@ -98,7 +97,7 @@ impl fmt::Display for AskerMismatch {
         match &self.expected {
             Expected::Lease { leased, other } => {
                 match other {
-                    Some(mac) => write!(f, "an address that is leased to {mac}")?,
+                    Some(mac) => write!(f, "an address that is leased to {}", mac.hyphenated())?,
                     None => f.write_str("an address that is leased to no machine")?,
                 }
                 match leased.as_slice() {

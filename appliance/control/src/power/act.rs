@@ -118,8 +118,7 @@ async fn freed(client: &dyn BmcSession) -> Option<String> {
 }
 
 fn macs_of(seen: &Identified) -> Vec<String> {
-    let text = |mac: &[u8; 6]| mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
-    seen.macs.iter().map(text).collect()
+    seen.macs.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

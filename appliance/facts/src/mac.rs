@@ -1,16 +1,28 @@
-//! The hardware address of an Ethernet interface: parsed once, at the edge.
+//! The hardware address of an Ethernet interface.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
-/// An EUI-48. Shown in lower case with colons.
+/// A MAC address (EUI-48). It is shown in lower case with colons, and read with colons or hyphens in either case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Whether a single interface can own it: neither a group address nor all zeros.
+    /// Says whether a single interface can own it: neither a group address nor all zeros.
+    #[must_use]
     pub fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+
+    /// Writes it as iPXE's `${mac:hexhyp}` does: lower case with hyphens, for URLs and names of objects.
+    #[must_use]
+    pub fn hyphenated(self) -> String {
+        self.to_string().replace(':', "-")
+    }
+}
+
+impl From<[u8; 6]> for Mac {
+    fn from(octets: [u8; 6]) -> Self {
+        Self(octets)
     }
 }
 
@@ -27,10 +39,17 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// The text is not six hexadecimal bytes joined by colons or by hyphens.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("not a hardware address: expected six hexadecimal bytes like 52:54:00:12:34:56")]
+/// The text is not six pairs of hexadecimal digits joined by colons or by hyphens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseMacError;
+
+impl fmt::Display for ParseMacError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a hardware address: expected six hexadecimal bytes like 52:54:00:12:34:56")
+    }
+}
+
+impl std::error::Error for ParseMacError {}
 
 impl FromStr for Mac {
     type Err = ParseMacError;
@@ -46,7 +65,7 @@ impl FromStr for Mac {
             }
             *byte = u8::from_str_radix(part, 16).map_err(|_| ParseMacError)?;
         }
-        if parts.next().is_some() { Err(ParseMacError) } else { Ok(Mac(bytes)) }
+        if parts.next().is_some() { Err(ParseMacError) } else { Ok(Self(bytes)) }
     }
 }
 
@@ -55,16 +74,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_both_spellings_and_shows_one() {
+    fn reads_both_spellings_and_shows_each() {
         let mac = Mac([0x52, 0x54, 0, 0xab, 0xcd, 0xef]);
         assert_eq!("52:54:00:AB:cd:ef".parse(), Ok(mac));
         assert_eq!("52-54-00-ab-cd-ef".parse(), Ok(mac));
         assert_eq!(mac.to_string(), "52:54:00:ab:cd:ef");
+        assert_eq!(mac.hyphenated(), "52-54-00-ab-cd-ef");
     }
 
     #[test]
     fn refuses_what_is_no_address() {
-        for text in ["", "52:54:00:ab:cd", "52:54:00:ab:cd:ef:00", "52:54:00:ab:cd:+f", "525400abcdef"] {
+        for text in [
+            "",
+            "52:54:00:ab:cd",
+            "52:54:00:ab:cd:ef:00",
+            "52:54:00:ab:cd:+f",
+            "52:54-00:ab:cd:ef",
+            "52:54:00:ab:cd:eg",
+            "525400abcdef",
+            "5254.00ab.cdef",
+            "é2:54:00:ab:cd:e",
+        ] {
             assert_eq!(text.parse::<Mac>(), Err(ParseMacError), "{text}");
         }
     }
