@@ -6,12 +6,11 @@
 use std::{sync::Arc, time::Duration};
 
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{
-    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
-};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{
     Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, StoreClock, runtime::Tokio,
 };
+use firesteel_facts::Sha256;
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
 use firesteel_store::{GroupResource, Key, Memory, Op, Store};
@@ -43,8 +42,8 @@ fn control(core: &Core) -> Control {
         asker_rule: AskerRule::FirstAsker,
         boot_files: ServedBootFiles {
             current: BootFileSet {
-                kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
-                initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+                kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },
+                initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 12 << 20 },
                 agent: None,
             },
             kept: None,

@@ -145,7 +145,7 @@ impl fmt::Display for Node {
             Node::Sata { port, lun } => write!(f, "Sata({port:#x},{NO_PORT_MULTIPLIER:#x},{lun:#x})"),
             Node::Scsi { target, lun } => write!(f, "Scsi({target:#x},{lun:#x})"),
             Node::HardDrive { partition, start_lba, blocks, guid } => {
-                let guid = firesteel_images::write::Guid(*guid);
+                let guid = firesteel_facts::Guid(*guid);
                 write!(f, "HD({partition},GPT,{guid},{start_lba:#x},{blocks:#x})")
             }
             Node::File { path } => f.write_str(path),
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn partition_and_file_byte_by_byte() {
-        let guid: firesteel_images::write::Guid = "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".parse().unwrap();
+        let guid: firesteel_facts::Guid = "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".parse().unwrap();
         let nodes = [
             Node::HardDrive { partition: 1, start_lba: 2048, blocks: 131_072, guid: guid.0 },
             Node::File { path: "\\A".into() },

@@ -7,7 +7,7 @@
 //! [`SAMPLES_MAX`] places is read whole. Every eighth place takes a canary: bytes that stood nowhere
 //! before, so that even a blank disk, or one of an owner who wrote zeros, tells whether it was erased.
 
-use firesteel_images::Sha256;
+use firesteel_facts::Sha256;
 use firesteel_wire::erasure::Samples;
 
 /// A place: a page of flash, a physical sector of magnetic disks, and a multiple of every logical block.

@@ -40,7 +40,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::{fs::File, io, os::unix::fs::FileExt as _};
 
-    use firesteel_images::write::{Guid, gpt};
+    use firesteel_facts::Guid;
+    use firesteel_images::write::gpt;
 
     use super::*;
 

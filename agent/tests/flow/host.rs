@@ -19,12 +19,10 @@ use firesteel_agent::clean::{
     port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
 };
 use firesteel_agent::host::{Held, Host, PartitionPlace, SeenDisk};
-use firesteel_images::{
-    Sha256,
-    write::{
-        Device, Disk as _, DiskReader, Guid,
-        gpt::{self, Partition},
-    },
+use firesteel_facts::{Guid, Sha256};
+use firesteel_images::write::{
+    Device, Disk as _, DiskReader,
+    gpt::{self, Partition},
 };
 use firesteel_wire::{Disk, DiskIdentity, Identity, ImageSource, Inventory};
 

@@ -6,10 +6,8 @@ use firesteel_agent::{
     clean::assembled::{Assembly, Kind},
     decide::Exit,
 };
-use firesteel_images::write::{
-    Guid,
-    gpt::{self, Partition},
-};
+use firesteel_facts::Guid;
+use firesteel_images::write::gpt::{self, Partition};
 use firesteel_wire::{Evidence, Step, StepState, erasure::Policy};
 
 use crate::{

@@ -33,7 +33,7 @@ pub use first_stage::{BootClient, FirstStage, Transport, Unserved, first_stage};
 pub use ipxe::{RenderError, ScriptContext, autoexec, render};
 pub use observation::{
     AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal,
-    FileDigest, Observation, ServedBootFiles, UnseenBoot,
+    Observation, ServedBootFiles, UnseenBoot,
 };
 pub use request::{Odd, Platform, RequestError, ScriptRequest};
 pub use route::RoutePath;

@@ -11,8 +11,9 @@ use std::{
     time::Duration,
 };
 
+use firesteel_facts::Architecture;
 use firesteel_kube::Change;
-use firesteel_plan::policy::{Architecture, Catalogue, Entry, Former, Trigger};
+use firesteel_plan::policy::{Catalogue, Entry, Former, Trigger};
 use firesteel_resources::{
     BootImageStream, Image,
     boot_image_stream::{Artifact, ArtifactState, Release},

@@ -13,8 +13,8 @@ use std::{
     ops::Range,
 };
 
-use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Observation, Purpose, UnseenBoot};
-use firesteel_facts::Mac;
+use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, Observation, Purpose, UnseenBoot};
+use firesteel_facts::{Mac, Sha256};
 use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_wire::Hello;
 use jiff::Timestamp;
@@ -135,7 +135,7 @@ impl Control {
     pub(crate) fn hello_counts(&self, claims: &Claims, hello: &Hello) -> Result<(), UnseenBoot> {
         let mut agent = [0; 32];
         // Older agents do not say what they are.
-        let said = hex::decode_to_slice(&hello.program.sha256, &mut agent).is_ok().then_some(FileDigest(agent));
+        let said = hex::decode_to_slice(&hello.program.sha256, &mut agent).is_ok().then_some(Sha256(agent));
         let judge = |boot: &Observation| boot.hello(claims.boot.as_ref(), &self.config().boot_files, said);
         let views = self.views();
         let none = Observation::default();

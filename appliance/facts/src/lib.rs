@@ -4,12 +4,18 @@
 
 mod address_block;
 pub mod arch;
+mod architecture;
 mod dhcp_bounds;
+mod digest;
+mod guid;
 mod mac;
 mod shown_url;
 
 pub use address_block::{AddressBlock, AddressBlockError};
 pub use arch::{Arch, Firmware};
+pub use architecture::{Architecture, UnknownArchitecture};
 pub use dhcp_bounds::{POOL_ADDRESSES_MAX, SERVERS_MAX};
+pub use digest::{Hasher, ParseDigestError, Sha256};
+pub use guid::{Guid, ParseGuidError};
 pub use mac::{Mac, ParseMacError};
 pub use shown_url::{has_user_information, shown_url};

@@ -40,16 +40,9 @@ impl fmt::Debug for Mac {
 }
 
 /// The text is not six pairs of hexadecimal digits joined by colons or by hyphens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a hardware address: expected six hexadecimal bytes like 52:54:00:12:34:56")]
 pub struct ParseMacError;
-
-impl fmt::Display for ParseMacError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a hardware address: expected six hexadecimal bytes like 52:54:00:12:34:56")
-    }
-}
-
-impl std::error::Error for ParseMacError {}
 
 impl FromStr for Mac {
     type Err = ParseMacError;

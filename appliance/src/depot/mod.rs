@@ -21,8 +21,8 @@ use firesteel_control::{
     AcquiredImage, Acquiring, ImageFault, Images,
     streams::{Depot, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell},
 };
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     catalogue::DOCUMENT_BYTES_MAX,
     import::{Acquired, Acquirer, ArtifactError, ImageStore, Request, Stage, Stored, Wanted, WebClient},
 };

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use firesteel_control::streams::{ImageName, InUse, Made, Referrers};
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     collect::Item,
     import::{Collected, Condemned, ImageMeta, ImageStore, StoreError, without_secrets},
 };

@@ -6,7 +6,8 @@ use firesteel_control::{
     Control, Images,
     streams::{Config, Streams},
 };
-use firesteel_images::{Sha256, import::ImageStore};
+use firesteel_facts::Sha256;
+use firesteel_images::import::ImageStore;
 use firesteel_kube::Core;
 use tokio::task::JoinSet;
 

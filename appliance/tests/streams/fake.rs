@@ -11,11 +11,8 @@ use firesteel_control::{
     runtime::{Ending, Runtime, Task, Tokio},
     streams::{Config, Depot, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell},
 };
-use firesteel_images::{
-    Sha256,
-    catalogue::Architecture,
-    import::{SignatureState, Stage, Wanted},
-};
+use firesteel_facts::{Architecture, Sha256};
+use firesteel_images::import::{SignatureState, Stage, Wanted};
 use firesteel_kube::{Core, Objects};
 use firesteel_resources::{BootImageStream, condition::find_condition};
 use firesteel_store::{Memory, Store};

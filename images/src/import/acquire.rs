@@ -10,7 +10,7 @@ use std::{
 };
 
 use firesteel_dial::{WebClient, WebLogin};
-use firesteel_facts::shown_url;
+use firesteel_facts::{Sha256, shown_url};
 
 use super::{
     bounds::ImportBounds,
@@ -24,10 +24,7 @@ use super::{
     spare::Sparing,
     store::{ImageStore, StoreError, StoredImage},
 };
-use crate::{
-    digest::Sha256,
-    http::{Client, Download, HttpError, Limits},
-};
+use crate::http::{Client, Download, HttpError, Limits};
 
 /// What to get; the fields of an image as an owner writes them.
 #[derive(Clone, Debug, Default)]

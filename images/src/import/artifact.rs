@@ -11,7 +11,7 @@
 
 use std::{fs::File, io, path::PathBuf, sync::Arc, time::SystemTime};
 
-use firesteel_facts::shown_url;
+use firesteel_facts::{Sha256, shown_url};
 
 use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{
     catalogue::{Artifact, Part},
-    digest::Sha256,
     http::HttpError,
     openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
 };

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use firesteel_facts::shown_url;
+use firesteel_facts::{Hasher, Sha256, shown_url};
 
 use super::{
     acquire::Stage,
@@ -18,7 +18,6 @@ use super::{
     store::{ImageStore, StoreError},
 };
 use crate::{
-    digest::{Hasher, Sha256},
     http::{Client, Download, HttpError, Limits},
     openpgp::{Keyring, SignatureError, Signed, Verifier},
 };

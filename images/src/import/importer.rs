@@ -5,6 +5,8 @@ use std::{
     io::{self, Read, Seek as _},
 };
 
+use firesteel_facts::{Hasher, Sha256};
+
 use super::{
     bounds::{BoundExceeded, ImportBounds, ImportMeter},
     checksum::{Checksum, SourceHasher},
@@ -20,7 +22,6 @@ use super::{
     store::{ImageStore, ImportNotes, SourceRecord, StoreError, StoredImage, Witness},
     work::{CheckedDisk, SPOOL_BYTES, Work, unreadable},
 };
-use crate::digest::{Hasher, Sha256};
 
 /// What is read at once of what is put aside, and kept of what is read.
 const BUFFERS_BYTES: usize = 4 << 20;

@@ -6,6 +6,8 @@ use std::{
     io::{self, BufReader, Read, Seek, SeekFrom, Write as _},
 };
 
+use firesteel_facts::{Hasher, Sha256};
+
 use super::{
     bounds::{BoundExceeded, ImportBounds, ImportMeter},
     content::{ContentFault, DiskWatch, WatchedImage},
@@ -18,7 +20,6 @@ use super::{
     spare::Sparing,
     store::ImageStore,
 };
-use crate::digest::{Hasher, Sha256};
 
 /// What is put aside is read in pieces of so many bytes.
 pub(super) const SPOOL_BYTES: usize = 1 << 20;

@@ -5,18 +5,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use firesteel_facts::{Guid, Sha256};
+
 use super::{
     control::{Aborted, Control, Phase, Progress},
     disk::{AlignedBuffer, Disk},
     extent::{self, PartitionBeyondEnd},
     gpt::{self, GptError},
-    guid::Guid,
     layout::{self, Layout},
     metadata::{self, ClearError, Cleared},
     readback,
     stream::{CHUNK_BYTES, Chunk, SourceError, Stream},
 };
-use crate::digest::Sha256;
 
 /// One zeroing command covers at most this, so that progress and a wish to stop are not held up
 /// for long on a disk that zeroes slowly.

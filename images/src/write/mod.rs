@@ -21,7 +21,6 @@ mod control;
 mod disk;
 pub mod extent;
 pub mod gpt;
-mod guid;
 #[cfg(feature = "write")]
 mod image;
 #[cfg(feature = "write")]
@@ -46,7 +45,6 @@ pub use control::{Aborted, Control, Phase, Progress, Unattended};
 #[cfg(feature = "write")]
 pub use disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader};
 pub use extent::{PartitionBeyondEnd, PartitionName};
-pub use guid::{Guid, ParseGuidError};
 #[cfg(feature = "write")]
 pub use image::{CompletedTable, DiskState, WriteError, WriteFailure, WriteSpec, Written, write_image};
 #[cfg(feature = "write")]

@@ -1,9 +1,10 @@
 //! The start of a disk or an image: partition tables, signatures, filesystem labels, GUIDs.
 
 use firesteel_agent::disk::label;
+use firesteel_facts::Guid;
 use firesteel_images::{
     import::content,
-    write::{Guid, gpt, mbr, signature},
+    write::{gpt, mbr, signature},
 };
 
 /// Where a GPT has its checksums, so that a fuzzer need not find CRC-32 by chance.

@@ -9,11 +9,10 @@ use std::time::Duration;
 use firesteel_appliance::cli::describe_page;
 use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{
-    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
-};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
 use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, StoreClock, Trust};
+use firesteel_facts::Sha256;
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, life};
@@ -28,8 +27,8 @@ use ring::{hmac, signature::Ed25519KeyPair};
 
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
-    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
-    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+    kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },
+    initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 12 << 20 },
     agent: None,
 };
 pub(crate) const ENDPOINTS: Endpoints =

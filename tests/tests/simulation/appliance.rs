@@ -7,12 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firesteel_appliance::serve::{dhcp_clients, kinds};
-use firesteel_boot::{
-    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
-};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, StoreClock, runtime::Runtime};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Network, Pool, Rest, Subnet};
-use firesteel_facts::Mac;
+use firesteel_facts::{Mac, Sha256};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
@@ -30,10 +28,10 @@ use crate::world::{Out, Outbox};
 
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// Digest of the agent in the ramdisk.
-pub(crate) const AGENT: FileDigest = FileDigest([3; 32]);
+pub(crate) const AGENT: Sha256 = Sha256([3; 32]);
 pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
-    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
-    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+    kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },
+    initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 12 << 20 },
     agent: Some(AGENT),
 };
 pub(crate) const ENDPOINTS: Endpoints = Endpoints { address: ADDRESS, http_port: 8080, agent_port: 8443 };

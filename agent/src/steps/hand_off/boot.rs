@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::{Context, anyhow, bail};
-use firesteel_images::Sha256;
+use firesteel_facts::Sha256;
 use firesteel_wire::{limits::HAND_OFF_FILE_BYTES_MAX, receipt::FileDigest};
 
 use super::{Done, mounted::within, order::Content, site::Site};

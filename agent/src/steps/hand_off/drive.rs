@@ -1,13 +1,11 @@
 //! A small FAT volume at the end of the disk, for images that look for their configuration by a label.
 
 use anyhow::{Context, bail};
-use firesteel_images::{
-    Sha256,
-    write::{
-        Disk as _, Guid,
-        gpt::Partition,
-        partition::{self, Wanted},
-    },
+use firesteel_facts::{Guid, Sha256};
+use firesteel_images::write::{
+    Disk as _,
+    gpt::Partition,
+    partition::{self, Wanted},
 };
 use firesteel_wire::receipt::FileDigest;
 

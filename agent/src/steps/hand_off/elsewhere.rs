@@ -90,10 +90,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::io;
 
-    use firesteel_images::write::{
-        Guid,
-        gpt::{self, Partition},
-    };
+    use firesteel_facts::Guid;
+    use firesteel_images::write::gpt::{self, Partition};
 
     use super::*;
     use crate::hand_off::fat;

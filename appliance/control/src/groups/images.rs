@@ -141,7 +141,7 @@ pub(super) fn image_for(reference: &ImageReference, place: &Place, entries: &[En
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_plan::policy::Architecture;
+    use firesteel_facts::Architecture;
     use jiff::Timestamp;
 
     use super::*;

@@ -26,11 +26,9 @@ use std::{
     time::Duration,
 };
 
+use firesteel_facts::Architecture;
 use firesteel_kube::Change;
-use firesteel_plan::{
-    HostMemory,
-    policy::{Architecture, Trigger},
-};
+use firesteel_plan::{HostMemory, policy::Trigger};
 use firesteel_resources::{
     BareMetalHost, HostGroup,
     condition::{ConditionStatus, find_condition},

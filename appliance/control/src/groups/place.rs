@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::{HostMemory, host::State, policy::Architecture, select_disk};
+use firesteel_facts::Architecture;
+use firesteel_plan::{HostMemory, host::State, select_disk};
 use firesteel_resources::{
     BareMetalHost, Image,
     bare_metal_host::{ErrorType, ProvisioningState as Word, annotations},

@@ -29,7 +29,7 @@ mod promised;
 #[cfg(test)]
 mod tests;
 
-use firesteel_images::Sha256;
+use firesteel_facts::Sha256;
 use firesteel_kube::Status;
 use firesteel_resources::{BareMetalHost, Secret, meta::SecretReference};
 

@@ -10,11 +10,11 @@
 //! its stubs in the namespace of the machines; a host finds its user data in its own namespace, so each namespace with
 //! hosts has the stubs of all pools.
 
+use firesteel_facts::Sha256;
 use firesteel_ignition::stub::{
     authority::CaState,
     upgrade::{Change, Ours, Upgrade, upgrade},
 };
-use firesteel_images::Sha256;
 use firesteel_resources::{
     Secret,
     meta::OwnerReference,

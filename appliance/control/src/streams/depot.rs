@@ -8,10 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use firesteel_images::{
-    Sha256,
-    import::{SignatureState, Stage, Wanted},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::import::{SignatureState, Stage, Wanted};
 
 /// Work that touches network or disk.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use firesteel_images::{Sha256, catalogue::Architecture, openpgp::Keyring};
+use firesteel_facts::{Architecture, Sha256};
+use firesteel_images::openpgp::Keyring;
 use firesteel_kube::{Occurrence, Part, Regarding, Status};
 use firesteel_resources::{
     boot_image_stream::{BootImageStreamStatus, DEGRADED, STAMPED, STORED},

@@ -2,9 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use firesteel_facts::{Architecture, Sha256};
 use firesteel_images::{
-    Sha256,
-    catalogue::Architecture,
     import::{SignatureState, Wanted},
     openpgp::Keyring,
 };

@@ -34,7 +34,7 @@ use std::{
     time::Duration,
 };
 
-use firesteel_images::{Sha256, catalogue::Architecture};
+use firesteel_facts::{Architecture, Sha256};
 use firesteel_kube::{Change, Core, ObjectName, Objects, Occurrence, Recorder, Status};
 use firesteel_resources::{BootImageStream, Secret};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::Architecture;
 use firesteel_images::catalogue::{
-    self, Architecture, Artifact, BootImages, Document, Kind, NoChoice, StampState, Stream, StreamError,
+    self, Artifact, BootImages, Document, Kind, NoChoice, StampState, Stream, StreamError,
 };
 use firesteel_resources::boot_image_stream::BootImageStreamSpec;
 
@@ -174,7 +175,7 @@ mod tests {
     }
 
     fn hex(name: &str) -> String {
-        firesteel_images::Sha256::of(name.as_bytes()).to_string()
+        firesteel_facts::Sha256::of(name.as_bytes()).to_string()
     }
 
     fn metal(release: &str, formats: Value) -> Value {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_images::{Sha256, catalogue::Architecture};
+use firesteel_facts::{Architecture, Sha256};
 use firesteel_resources::{
     BootImageStream, HostGroup,
     host_group::{CanaryState, ImageReference, Restore},

@@ -240,7 +240,7 @@ pub(crate) fn in_use(releases: &[Release]) -> Vec<&Artifact> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_images::{Sha256, catalogue::Architecture};
+    use firesteel_facts::{Architecture, Sha256};
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_facts::Architecture;
 use firesteel_resources::host_group::ImageReference;
 use serde::{Deserialize, Serialize};
 
-use super::{Architecture, Current};
+use super::Current;
 
 /// An image of a release of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

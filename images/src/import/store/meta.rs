@@ -2,12 +2,10 @@
 
 use std::{io, path::PathBuf};
 
+use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    digest::Sha256,
-    import::{format::Format, importer::without_secrets},
-};
+use crate::import::{format::Format, importer::without_secrets};
 
 /// Places that one image is remembered to come from.
 pub(super) const SOURCES_MAX: usize = 32;

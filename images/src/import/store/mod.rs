@@ -28,10 +28,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_facts::Sha256;
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
 
-use crate::{collect::Item, digest::Sha256};
+use crate::collect::Item;
 
 pub use condemned::Condemned;
 pub use files::StoredFile;

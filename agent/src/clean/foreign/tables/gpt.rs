@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_images::write::{Guid, mbr};
+use firesteel_facts::Guid;
+use firesteel_images::write::mbr;
 
 use super::{
     super::{View, array, le32, le64, of_partition_type},

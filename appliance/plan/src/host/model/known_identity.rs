@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use firesteel_facts::Guid;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -78,11 +79,7 @@ impl fmt::Display for KnownIdentity {
 #[must_use]
 pub fn usable_uuid(uuid: &str) -> Option<String> {
     let uuid = uuid.trim().to_ascii_lowercase();
-    let has_form = uuid.len() == 36
-        && uuid.bytes().enumerate().all(|(place, byte)| match place {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
+    let has_form = uuid.parse::<Guid>().is_ok();
     let mut digits = uuid.bytes().filter(|byte| *byte != b'-');
     let first = digits.next();
     let is_one_digit = digits.all(|digit| Some(digit) == first);

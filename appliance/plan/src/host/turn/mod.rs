@@ -12,6 +12,7 @@ pub(crate) mod live;
 pub(crate) mod login;
 pub(crate) mod slot;
 
+use firesteel_facts::Guid;
 use firesteel_resources::bare_metal_host::{ErrorType, Requests, annotations::DeleteAction, requests};
 use jiff::{SignedDuration, Timestamp};
 
@@ -311,8 +312,7 @@ impl<'a> Turn<'a> {
     pub(crate) fn guid(&self) -> String {
         let bits = self.seen.entropy;
         let bits = (bits & !(0xf_u128 << 76) | (0x4_u128 << 76)) & !(0x3_u128 << 62) | (0x2_u128 << 62);
-        let hex = format!("{bits:032x}");
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+        Guid::from_u128(bits).to_string()
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A SHA-256 digest (FIPS 180-4). Shown and read as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sha256([u8; 32]);
+pub struct Sha256(pub [u8; 32]);
 
 impl Sha256 {
     /// The digest of these bytes.

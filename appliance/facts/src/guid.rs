@@ -15,6 +15,19 @@ const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15
 pub struct ParseGuidError(String);
 
 impl Guid {
+    /// Takes the 128 bits in the order of the text, as RFC 9562 numbers them.
+    #[must_use]
+    pub fn from_u128(bits: u128) -> Self {
+        let written = bits.to_be_bytes();
+        Self(ORDER.map(|index| written[index]))
+    }
+
+    /// Gives the 128 bits in the order of the text.
+    #[must_use]
+    pub fn to_u128(self) -> u128 {
+        u128::from_be_bytes(ORDER.map(|index| self.0[index]))
+    }
+
     /// Whether it is all zeros, which marks an unused partition entry.
     #[must_use]
     pub fn is_nil(&self) -> bool {
@@ -67,6 +80,8 @@ mod tests {
         let guid: Guid = text.parse().unwrap();
         assert_eq!(hex::encode(guid.0), "28732ac11ff8d211ba4b00a0c93ec93b");
         assert_eq!(guid.to_string(), text);
+        assert_eq!(guid.to_u128(), 0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b);
+        assert_eq!(Guid::from_u128(guid.to_u128()), guid);
         for bad in ["", "c12a7328f81f11d2ba4b00a0c93ec93b", "c12a7328-f81f-11d2-ba4b-00a0c93ec93", "é12a7328-f81f-11d2"]
         {
             assert!(bad.parse::<Guid>().is_err(), "{bad}");
