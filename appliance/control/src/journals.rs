@@ -5,9 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use firesteel_kube::{Objects, Part, Status};
 use firesteel_plan::host::{KnownIdentity, State, identity::known};
 use firesteel_resources::{
-    BareMetalHost, HostJournal,
+    BareMetalHost, HostJournal, OwnerReference,
     host_journal::{HostJournalStatus, TimelineEvent},
-    meta::OwnerReference,
 };
 use jiff::Timestamp;
 use serde::Deserialize as _;

@@ -24,15 +24,14 @@ pub use codec::{
     table::age,
     yaml,
 };
+pub use firesteel_kube_types::{Cause, CauseReason, Scale};
 pub use model::{
     access::{self, Authorizer, Caller},
-    cause::Cause,
     convert::{Conversion, Version},
     field_validation::FieldValidation,
     issue,
     kind::KindInfo,
-    kind_parts::{Admit, Admitted, Cell, Column, NameRule, Review, Scale, Writers},
-    meta::{ObjectMeta, OwnerReference},
+    kind_parts::{Admit, Admitted, Cell, Column, NameRule, Review, Writers},
     query::Query,
     registry::Registry,
     route,

@@ -2,13 +2,12 @@
 //! a role may do is in [`crate::roles`]. A user's credentials are made through one of his grants and end
 //! with it.
 
+use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     admit::typed,
-    cause::Cause,
     kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
-    meta::ObjectMeta,
     roles::Role,
     shape::{Field, Shape},
 };

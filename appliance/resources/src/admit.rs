@@ -3,11 +3,11 @@
 
 mod fault;
 
+use firesteel_kube_types::{Cause, CauseReason};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    cause::{Cause, CauseReason},
     kind::{Kind, Verdict},
     shape,
 };

@@ -11,18 +11,18 @@
 //! ```
 
 use firesteel_facts::shown_url;
+use firesteel_kube_types::{Cause, ObjectMeta};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     admit::typed,
     bare_metal_host::annotations::HAND_OFF_WORDS,
-    cause::Cause,
     condition::{self, Condition},
     kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
-    meta::{ObjectMeta, is_zero},
     shape::{Field, Literal, Shape},
     url,
+    zero::is_zero,
 };
 
 /// Everything of the newest release is verified, and it may be given to hosts.

@@ -4,13 +4,12 @@
 //!
 //! There may be several, each for its own reason: the fleet goes on when the last is gone.
 
+use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     admit::typed,
-    cause::Cause,
     kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
-    meta::ObjectMeta,
     shape::{Field, Shape},
 };
 

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hardware_data::{BiosInfo, Cpu, FirmwareInfo, HardwareDetails, Nic, Storage, StorageType, SystemVendor, Vlan},
-    meta::{is_zero, normal_mac},
+    mac::normal_mac,
+    zero::is_zero,
 };
 use neighbour::NeighbourRecord;
 use parts::{CapabilitiesRecord, HealthRecord, PartsRecord};

@@ -9,6 +9,7 @@ mod claim;
 mod promised;
 mod receipts;
 
+use firesteel_kube_types::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use crate::{
     hardware::HardwareRecord,
     kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
-    meta::{ObjectMeta, is_zero},
+    zero::is_zero,
 };
 
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentRecord};

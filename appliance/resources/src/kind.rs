@@ -32,10 +32,10 @@
 //! A kind whose objects a controller reads gets a type as well, and its rules read that type
 //! ([`crate::admit::typed`]).
 
+use firesteel_kube_types::{Cause, Scale};
 use serde_json::Value;
 
 use crate::{
-    cause::Cause,
     cluster_api::convert::Conversion,
     shape::{Field, Shape},
 };
@@ -96,15 +96,6 @@ pub struct Kind {
     pub definition_labels: &'static [(&'static str, &'static str)],
     /// The annotation in which the server keeps who changed the spec last.
     pub author_annotation: Option<&'static str>,
-}
-
-/// Paths as in `.spec.replicas`.
-#[derive(Clone, Copy, Debug)]
-pub struct Scale {
-    pub spec_replicas: &'static str,
-    pub status_replicas: &'static str,
-    /// A selector as text.
-    pub label_selector: &'static str,
 }
 
 /// How a version becomes the stored one, and back.

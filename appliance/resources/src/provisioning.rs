@@ -10,15 +10,15 @@ mod unacted;
 use std::net::{IpAddr, Ipv4Addr};
 
 use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX, shown_url};
+use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     admit,
-    cause::Cause,
     condition::Condition,
     kind::{AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
-    meta::{ObjectMeta, is_zero},
+    zero::is_zero,
 };
 
 pub use cidr::Cidr;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::meta::ObjectMeta;
 
 /// Key of a host's user data, and the older name that some tools still write.
 pub const USER_DATA_KEYS: [&str; 2] = ["userData", "value"];

@@ -31,7 +31,7 @@ mod tests;
 
 use firesteel_facts::Sha256;
 use firesteel_kube::Status;
-use firesteel_resources::{BareMetalHost, Secret, meta::SecretReference};
+use firesteel_resources::{BareMetalHost, Secret, SecretReference};
 
 use crate::{Control, control::key_of};
 use given::Given;

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_resources::{
-    BareMetalHost, Secret, bare_metal_host::annotations::HAND_OFF, meta::SecretReference, secret::SecretBytes,
+    BareMetalHost, Secret, SecretReference, bare_metal_host::annotations::HAND_OFF, secret::SecretBytes,
 };
 use firesteel_wire::{
     HandOffFile,

@@ -16,9 +16,8 @@ use firesteel_ignition::{
 };
 use firesteel_kube::{Objects, Part, Status};
 use firesteel_resources::{
-    Secret,
+    OwnerReference, Secret,
     machine_config::{MachineConfig, ROLE_LABEL, pool::MachineConfigPool},
-    meta::OwnerReference,
     provisioning,
 };
 use serde_json::{Value, json};

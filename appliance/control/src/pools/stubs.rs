@@ -16,8 +16,7 @@ use firesteel_ignition::stub::{
     upgrade::{Change, Ours, Upgrade, upgrade},
 };
 use firesteel_resources::{
-    Secret,
-    meta::OwnerReference,
+    OwnerReference, Secret,
     secret::{SecretBytes, USER_DATA_KEYS},
 };
 use jiff::Timestamp;

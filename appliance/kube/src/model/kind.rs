@@ -6,14 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use firesteel_kube_types::{Cause, Scale};
 use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
 use crate::{
     model::{
-        cause::Cause,
         convert::{Conversion, Version},
-        kind_parts::{Admit, Admitted, Column, NameRule, Request, Review, Scale, Writers},
+        kind_parts::{Admit, Admitted, Column, NameRule, Request, Review, Writers},
     },
     object::apply::Schema,
 };

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use firesteel_kube_types::Cause;
 use serde_json::Value;
-
-use crate::model::cause::Cause;
 
 /// What a kind's hook found in an object that it accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,13 +94,4 @@ pub enum Review {
     LocalSubjectAccess,
     /// Whose is this token?
     Token,
-}
-
-/// Where the numbers are in an object, as in ".spec.replicas".
-#[derive(Clone, Copy, Debug)]
-pub struct Scale {
-    pub spec_replicas: &'static str,
-    pub status_replicas: &'static str,
-    /// A label selector as text; empty where the kind has none.
-    pub label_selector: &'static str,
 }

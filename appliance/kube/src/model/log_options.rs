@@ -1,9 +1,10 @@
 //! What is asked for of a log.
 
+use firesteel_kube_types::Cause;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::model::{cause::Cause, parameter, status::Status};
+use crate::model::{parameter, status::Status};
 
 /// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl LogOptions {
     }
 
     fn negative(&self, key: &str) -> Result<(), Status> {
-        let cause = Cause::invalid(key, &Value::from(-1), "must be greater than or equal to 0");
+        let cause = Cause::invalid_json(key, &Value::from(-1), "must be greater than or equal to 0");
         Err(Status::invalid("", "PodLogOptions", "", vec![cause]))
     }
 

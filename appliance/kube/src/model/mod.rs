@@ -1,7 +1,6 @@
 //! What kinds, names, labels, selectors, requests and refusals are: types with their checks, and no bytes.
 
 pub mod access;
-pub(crate) mod cause;
 pub(crate) mod convert;
 pub(crate) mod field_schema;
 pub(crate) mod field_validation;

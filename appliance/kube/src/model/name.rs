@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_kube_types::{Cause, CauseReason, ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
 use crate::model::{
-    cause::Cause,
     kind_parts::NameRule,
-    meta::{FOREGROUND, ORPHAN, ObjectMeta, OwnerReference},
+    meta::{FOREGROUND, ORPHAN},
 };
 
 const SUBDOMAIN_BYTES_MAX: usize = 253;
@@ -48,7 +48,7 @@ pub(crate) fn check_name(rule: NameRule, name: &str) -> Vec<String> {
 pub(crate) fn check_metadata(meta: &ObjectMeta) -> Vec<Cause> {
     let wrong = |field: &'static str, shown: &str, faults: Vec<String>| {
         let shown = json!(shown);
-        faults.into_iter().map(move |text| Cause::invalid(field, &shown, &text))
+        faults.into_iter().map(move |text| Cause::invalid_json(field, &shown, &text))
     };
     let labels = meta.labels.iter().flat_map(|(key, value)| {
         let of_key = wrong("metadata.labels", key, check_qualified(key));
@@ -60,7 +60,7 @@ pub(crate) fn check_metadata(meta: &ObjectMeta) -> Vec<Cause> {
     });
     let bytes: usize = meta.annotations.iter().map(|(key, value)| key.len().saturating_add(value.len())).sum();
     let too_long = (bytes > ANNOTATIONS_BYTES_MAX).then(|| Cause {
-        reason: "FieldValueTooLong".into(),
+        reason: CauseReason::FieldValueTooLong,
         message: format!("Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"),
         field: "metadata.annotations".into(),
     });
@@ -74,7 +74,7 @@ fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
             break;
         }
         let mut empty = |field: &str, text: &str| {
-            causes.push(Cause::invalid(&format!("metadata.ownerReferences.{field}"), &json!(""), text));
+            causes.push(Cause::invalid_json(&format!("metadata.ownerReferences.{field}"), &json!(""), text));
         };
         if owner.api_version.is_empty() {
             empty("apiVersion", "version must not be empty");
@@ -104,7 +104,7 @@ fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
             serde_json::to_string(owners).unwrap_or_default().chars().take(OWNERS_SHOWN_CHARS_MAX).collect();
         causes.push(Cause {
             message: format!("Invalid value: {shown}: {text}"),
-            ..Cause::invalid("metadata.ownerReferences", &Value::Null, "")
+            ..Cause::invalid_json("metadata.ownerReferences", &Value::Null, "")
         });
     }
     causes
@@ -191,6 +191,7 @@ fn is_word(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::meta;
 
     #[test]
     fn names_follow_their_rule() {
@@ -273,7 +274,7 @@ mod tests {
         let finalizers = (0..2000).map(|number| number.to_string()).collect();
         assert!(finalizer_warnings(&ObjectMeta { finalizers, ..ObjectMeta::default() }, &Value::Null).len() <= 64);
         let unknown: serde_json::Map<_, _> = (0..2000).map(|number| (number.to_string(), Value::Null)).collect();
-        assert!(ObjectMeta::of(&json!({ "metadata": unknown })).unwrap_or_default().1.len() <= 64);
+        assert!(meta::read(&json!({ "metadata": unknown })).unwrap_or_default().1.len() <= 64);
 
         // Each fault shows the whole list, so they must not be as many as its items.
         let many = ObjectMeta { owner_references: vec![owner("a"); 2000], ..ObjectMeta::default() };

@@ -1,9 +1,9 @@
 //! The part of a URL after the question mark, and percent encoding. Pure.
 
+use firesteel_kube_types::{Cause, CauseReason};
 use serde_json::json;
 
 use crate::model::{
-    cause::Cause,
     field_validation::FieldValidation,
     log_options::LogOptions,
     parameter::{boolean, decode, number},
@@ -120,7 +120,7 @@ impl Query {
 
     pub(crate) fn dry_run_cause(&self) -> Option<Cause> {
         let is_unknown = self.dry_run.iter().any(|value| value != "All");
-        is_unknown.then(|| Cause::not_supported("dryRun", &json!(self.dry_run), &["All"]))
+        is_unknown.then(|| Cause::not_supported_json("dryRun", &json!(self.dry_run), &["All"]))
     }
 
     fn validation(&self) -> Result<FieldValidation, Cause> {
@@ -130,7 +130,7 @@ impl Query {
             Some("Strict") => Ok(FieldValidation::Strict),
             Some(other) => {
                 let supported = ["", "Ignore", "Strict", "Warn"];
-                Err(Cause::not_supported("fieldValidation", &json!(other), &supported))
+                Err(Cause::not_supported_json("fieldValidation", &json!(other), &supported))
             }
         }
     }
@@ -139,14 +139,14 @@ impl Query {
     fn manager_causes(&self) -> Vec<Cause> {
         let name = self.field_manager.as_deref().unwrap_or_default();
         let too_long = (name.len() > MANAGER_BYTES_MAX).then(|| Cause {
-            reason: "FieldValueTooLong".into(),
+            reason: CauseReason::FieldValueTooLong,
             message: format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes"),
             field: "fieldManager".into(),
         });
         let odd = name.char_indices().filter(|(_, letter)| letter.is_control()).take(LETTERS_TOLD_MAX);
         let odd = odd.map(|(at, letter)| {
             let why = format!("invalid character U+{:04X} (at position {at})", u32::from(letter));
-            Cause::invalid("fieldManager", &json!(name), &why)
+            Cause::invalid_json("fieldManager", &json!(name), &why)
         });
         too_long.into_iter().chain(odd).collect()
     }

@@ -2,9 +2,8 @@
 //! conform to them. The owner of any other kind checks its objects itself. Pure.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use firesteel_kube_types::{Cause, CauseReason};
 use serde_json::{Map, Value, json};
-
-use crate::model::cause::Cause;
 
 /// Findings of one kind for one object; nobody reads on beyond that.
 const FINDINGS_MAX: usize = 64;
@@ -95,7 +94,7 @@ fn walk(schema: &Value, path: &str, value: &mut Value, findings: &mut Findings) 
     };
     if !fits {
         let message = format!("Invalid value: must be of type {wanted}");
-        return findings.refuse(Cause { reason: "FieldValueTypeInvalid".into(), message, field: path.into() });
+        return findings.refuse(Cause { reason: CauseReason::FieldValueTypeInvalid, message, field: path.into() });
     }
     match value {
         Value::Array(items) => {
@@ -147,7 +146,7 @@ fn string(schema: &Value, path: &str, text: &str, findings: &mut Findings) {
         Some("date-time") if !is_time(text) => "must be a time as in RFC 3339",
         _ => return,
     };
-    findings.refuse(Cause::invalid(path, &json!("<hidden>"), why));
+    findings.refuse(Cause::invalid_json(path, &json!("<hidden>"), why));
 }
 
 /// Whether a text is a time as in RFC 3339 that clients in Go can read: one that they cannot read would keep a

@@ -1,11 +1,12 @@
 //! The error of the API: a `Status` object, as Kubernetes words it. Clients print the message and
 //! decide on reason and code.
 
+use firesteel_kube_types::{Cause, CauseReason};
 use firesteel_store::{Damage, Exceeded};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::model::{cause::Cause, kind::KindInfo};
+use crate::model::kind::KindInfo;
 
 /// Causes that are told of one object: beyond that nobody reads on.
 const CAUSES_MAX: usize = 256;
@@ -212,7 +213,7 @@ impl Status {
         let remedy = "restore a backup, or have an administrator delete what is damaged unread";
         let mut status = Self::unreadable(format!("{}; {remedy}", words.join("; ")));
         let cause = |damage: &Damage| Cause {
-            reason: "UnexpectedServerResponse".into(),
+            reason: CauseReason::UnexpectedServerResponse,
             message: damage.cause.to_string(),
             field: damage.key.to_string(),
         };
@@ -247,7 +248,7 @@ impl Status {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut status = Self::plain(504, "Timeout", message);
         let cause = Cause {
-            reason: "ResourceVersionTooLarge".into(),
+            reason: CauseReason::ResourceVersionTooLarge,
             message: "Too large resource version".into(),
             field: String::new(),
         };

@@ -14,11 +14,11 @@ pub use facades::{pod, pod_body};
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
 use crate::{
     model::{
-        cause::Cause,
         kind::KindInfo,
         kind_parts::{Admitted, Cell, Column, NameRule, Request},
         schema,
@@ -186,7 +186,7 @@ fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<
     if let Some(old) = old
         && old["type"] != value["type"]
     {
-        causes.push(Cause::invalid("type", &value["type"], "field is immutable"));
+        causes.push(Cause::invalid_json("type", &value["type"], "field is immutable"));
     }
     check_immutable(value, old, &["data"], &mut causes);
     if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }

@@ -495,8 +495,8 @@ impl Core {
                 "{resource} {name:?} is forbidden: unable to create new content in namespace {} because it is being terminated",
                 target.namespace
             );
-            let cause = crate::model::cause::Cause {
-                reason: "NamespaceTerminating".into(),
+            let cause = firesteel_kube_types::Cause {
+                reason: firesteel_kube_types::CauseReason::NamespaceTerminating,
                 message: format!("namespace {} is being terminated", target.namespace),
                 field: "metadata.namespace".into(),
             };

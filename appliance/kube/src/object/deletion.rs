@@ -3,13 +3,13 @@
 //! Whether dependents go along, go before, or stay is kept in the object while it is going, as two
 //! finalizers that the [`crate::object::life`] of objects takes away when it has done its part.
 
+use firesteel_kube_types::Cause;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     model::{
-        cause::Cause,
         kind::{self, KindInfo},
         meta::{self, FOREGROUND, ORPHAN},
         query::Query,
@@ -82,7 +82,9 @@ pub(crate) fn is_unread(query: &Query, sent: Option<&DeleteOptions>, causes: &mu
     ];
     let others = others.into_iter().filter(|(_, is_set)| *is_set);
     causes.extend(
-        others.map(|(other, _)| Cause::invalid(FIELD, &json!(true), &format!("cannot be set together with .{other}"))),
+        others.map(|(other, _)| {
+            Cause::invalid_json(FIELD, &json!(true), &format!("cannot be set together with .{other}"))
+        }),
     );
     true
 }
@@ -109,7 +111,7 @@ impl Propagation {
         let policy = policy.filter(|policy| !policy.is_empty());
         if let (Some(policy), Some(_)) = (policy, orphan) {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
-            causes.push(Cause::invalid("propagationPolicy", &json!(policy), detail));
+            causes.push(Cause::invalid_json("propagationPolicy", &json!(policy), detail));
         }
         match policy {
             Some("Background") => Some(Self::Background),
@@ -117,7 +119,7 @@ impl Propagation {
             Some("Orphan") => Some(Self::Orphan),
             Some(other) => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
-                causes.push(Cause::not_supported("propagationPolicy", &json!(other), &supported));
+                causes.push(Cause::not_supported_json("propagationPolicy", &json!(other), &supported));
                 None
             }
             None => orphan.map(|orphan| if orphan { Self::Orphan } else { Self::Background }),

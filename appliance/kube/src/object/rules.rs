@@ -6,15 +6,15 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_kube_types::{Cause, ObjectMeta};
 use firesteel_store::Revision;
 use serde_json::{Map, Value, json};
 
 use crate::{
     model::{
-        cause::Cause,
         field_validation::{FieldValidation, STRICT_ERROR, judge_unknown},
         kind::{KindInfo, is_namespace, is_secret},
-        meta::{ObjectMeta, rfc3339},
+        meta::{self, whole_seconds},
         name,
         status::Status,
     },
@@ -55,8 +55,8 @@ pub(crate) fn prepare_create(
     }
     meta.namespace = target.namespace.into();
     meta.uid.clone_from(&birth.uid);
-    meta.creation_timestamp = Some(rfc3339(birth.now));
-    meta.generation = kind.has_generation.then_some(1);
+    meta.creation_timestamp = Some(whole_seconds(birth.now));
+    meta.generation = i64::from(kind.has_generation);
     meta.deletion_timestamp = None;
     meta.deletion_grace_period_seconds = None;
 
@@ -65,7 +65,7 @@ pub(crate) fn prepare_create(
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
     } else {
         let faults = name::check_name(kind.name_rule, &meta.name);
-        causes.extend(faults.iter().map(|text| Cause::invalid("metadata.name", &json!(meta.name), text)));
+        causes.extend(faults.iter().map(|text| Cause::invalid_json("metadata.name", &json!(meta.name), text)));
     }
     causes.extend(name::check_metadata(&meta));
     if kind.has_status {
@@ -101,7 +101,7 @@ pub(crate) fn prepare_update(
     let sent = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
     let sent = sent.map_or(Value::Null, Value::take);
     let (new_meta, mut unknown) = metadata(target, &object)?;
-    let old_meta = ObjectMeta::of(current).map(|(meta, _)| meta).unwrap_or_default();
+    let old_meta = meta::read(current).map(|(meta, _)| meta).unwrap_or_default();
     if form == UpdateBody::Sent {
         check_uid(target, &new_meta, &old_meta)?;
     }
@@ -129,7 +129,7 @@ pub(crate) fn prepare_update(
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
 
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
-        value["metadata"]["generation"] = json!(old_meta.generation.unwrap_or(0).saturating_add(1));
+        value["metadata"]["generation"] = json!(old_meta.generation.saturating_add(1));
     }
     author::sign(kind, &mut value, Some(current), author);
     let changed = differs_outside(&value, current, &["metadata"])
@@ -174,7 +174,7 @@ fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> 
     }
     if text("kind") != kind.kind {
         let found = text("kind");
-        let cause = Cause::invalid("kind", &json!(found), &format!("must be {}", kind.kind));
+        let cause = Cause::invalid_json("kind", &json!(found), &format!("must be {}", kind.kind));
         let name = object.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or(""));
         return Err(Status::invalid(kind.group, found, name, vec![cause]));
     }
@@ -205,7 +205,7 @@ pub(crate) fn say_type(kind: &KindInfo, object: &mut Map<String, Value>) {
 fn metadata(target: Target<'_>, object: &Map<String, Value>) -> Result<(ObjectMeta, Vec<String>), Status> {
     let kind = target.kind;
     let holder = json!({ "metadata": object.get("metadata").unwrap_or(&Value::Null) });
-    let (meta, unknown) = ObjectMeta::of(&holder).map_err(|cause| {
+    let (meta, unknown) = meta::read(&holder).map_err(|cause| {
         Status::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: metadata: {}",
             kind.kind, kind.version, kind.kind, cause.message
@@ -239,7 +239,7 @@ fn check_revision(target: Target<'_>, new: &ObjectMeta, revision: Revision) -> R
         if kind.unconditional_update {
             return Ok(());
         }
-        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        let cause = Cause::invalid_json("metadata.resourceVersion", &json!(0), "must be specified for an update");
         let plural = kind.group_resource().to_string();
         let mut status = Status::invalid(kind.group, kind.plural, target.name, vec![cause]);
         status.message = format!(
@@ -270,7 +270,7 @@ fn other_identity(target: Target<'_>, asked: &str, found: &str) -> String {
 /// What of the metadata a client may change.
 fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes: &mut Vec<Cause>) -> ObjectMeta {
     let mut immutable = |field: &str, asked: &str| {
-        let cause = Cause::invalid(field, &json!(asked), "field is immutable");
+        let cause = Cause::invalid_json(field, &json!(asked), "field is immutable");
         causes.extend(std::iter::repeat_n(cause, if kind.is_custom() { CUSTOM_CHANGE_CHECKS } else { 1 }));
     };
     if !new.uid.is_empty() && new.uid != old.uid {
@@ -279,7 +279,7 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes:
     if let Some(asked) = new.deletion_timestamp.take()
         && old.deletion_timestamp.as_ref() != Some(&asked)
     {
-        immutable("metadata.deletionTimestamp", &asked);
+        immutable("metadata.deletionTimestamp", &asked.to_string());
     }
     new.name.clone_from(&old.name);
     new.namespace.clone_from(&old.namespace);
@@ -316,7 +316,7 @@ fn admit(
     mut causes: Vec<Cause>,
     (unknown, validation): (&mut Vec<String>, FieldValidation),
 ) -> Result<(Value, Vec<String>), Status> {
-    let mut metadata = meta.to_value();
+    let mut metadata = meta::to_value(meta);
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
     // A field that the kind has not is told before what is wrong with those that it has.
@@ -335,7 +335,7 @@ fn admit(
     }
     for (label, text) in (kind.own_labels)(&value) {
         let faults = name::check_label_value(&text);
-        causes.extend(faults.iter().map(|why| Cause::invalid("metadata.labels", &json!(text), why)));
+        causes.extend(faults.iter().map(|why| Cause::invalid_json("metadata.labels", &json!(text), why)));
         metadata["labels"][label] = json!(text);
     }
     causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));
@@ -355,7 +355,7 @@ pub(crate) fn as_patch_error(kind: &KindInfo, status: Status, patched: &Value) -
             let detail = status.message[at..].to_owned();
             // Who may change a secret may not be one who may read it.
             let shown = if is_secret(kind) { String::new() } else { patched.to_string() };
-            let cause = Cause::invalid("patch", &json!(shown), &detail);
+            let cause = Cause::invalid_json("patch", &json!(shown), &detail);
             Status::invalid("", "", "", vec![cause])
         }
         _ => status,

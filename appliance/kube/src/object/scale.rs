@@ -5,15 +5,15 @@
 
 use std::sync::{Arc, LazyLock};
 
+use firesteel_kube_types::{Cause, Scale};
 use firesteel_store::Revision;
 use serde_json::{Map, Value, json};
 
 use crate::{
     model::{
-        cause::Cause,
         field_validation::{self, FieldValidation},
         kind::KindInfo,
-        kind_parts::{Cell, Column, Scale},
+        kind_parts::{Cell, Column},
         meta::at_path,
         schema,
         status::{self, Status},
@@ -147,7 +147,7 @@ pub(crate) fn causes(scale: &Scale, object: &Value) -> Vec<Cause> {
             Some(_) => return None,
             None => "should be an integer".to_owned(),
         };
-        Some(Cause::invalid(path, number, &why))
+        Some(Cause::invalid_json(path, number, &why))
     });
     found.collect()
 }

@@ -16,6 +16,7 @@
 
 use std::time::Duration;
 
+use firesteel_kube_types::Cause;
 use firesteel_store::{Object, Position, ReadError, Revision};
 use futures_util::Stream;
 use hyper::body::Frame;
@@ -26,7 +27,7 @@ use crate::{
         negotiate::{Format, partial},
         table,
     },
-    model::{cause::Cause, kind::KindInfo, query::Query, status::Status},
+    model::{kind::KindInfo, query::Query, status::Status},
     object::{core::Core, selection::Selection, store_errors, stored},
     serve::{
         continue_token::Continue,
@@ -202,7 +203,7 @@ fn check_list(query: &Query) -> Result<(), Status> {
         }
         causes.extend(match_on_a_later_page(query));
         if !["Exact", "NotOlderThan"].contains(&matching) {
-            causes.push(Cause::not_supported(MATCH, &json!(matching), &["Exact", "NotOlderThan", ""]));
+            causes.push(Cause::not_supported_json(MATCH, &json!(matching), &["Exact", "NotOlderThan", ""]));
         }
         if is_exact(query) && query.resource_version.as_deref() == Some("0") {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
@@ -234,7 +235,7 @@ fn check_watch(query: &Query) -> Result<(), Status> {
             causes.push(Cause::forbidden(MATCH, detail));
         }
         if matching != "NotOlderThan" {
-            causes.push(Cause::not_supported(MATCH, &json!(matching), &["NotOlderThan"]));
+            causes.push(Cause::not_supported_json(MATCH, &json!(matching), &["NotOlderThan"]));
         }
         causes.extend(match_on_a_later_page(query));
     }

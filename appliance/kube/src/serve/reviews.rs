@@ -1,13 +1,13 @@
 //! Questions about callers: who am I, what may I do, what may he do, whose is this token. They are answered
 //! and not stored. The answers are the [`Authorizer`]'s, as it decides about requests. Pure.
 
+use firesteel_kube_types::Cause;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     model::{
         access::{Asked, Authorizer, Caller, Decision, OnObjects, Rule},
-        cause::Cause,
         issue::Issuer,
         kind::KindInfo,
         kind_parts::{Review, Writers},
@@ -45,7 +45,7 @@ pub(crate) fn answer(review: Review, kind: &KindInfo, asking: &Asking<'_>, asked
             let namespace = &spec["resourceAttributes"]["namespace"];
             if *namespace != asking.namespace {
                 let detail = format!("must match metadata.namespace: {}", asking.namespace);
-                let cause = Cause::invalid("spec.resourceAttributes.namespace", namespace, &detail);
+                let cause = Cause::invalid_json("spec.resourceAttributes.namespace", namespace, &detail);
                 return Err(Status::invalid(AUTHORIZATION, kind.kind, "", vec![cause]));
             }
             access(kind, asking, &subject(kind, spec)?, spec)?
@@ -75,7 +75,7 @@ fn subject(kind: &KindInfo, spec: &Value) -> Result<Caller, Status> {
         .take(GROUPS_MAX)
         .collect();
     if name.is_empty() && groups.is_empty() {
-        let cause = Cause::invalid("spec.user", &json!(""), "at least one of user or group must be specified");
+        let cause = Cause::invalid_json("spec.user", &json!(""), "at least one of user or group must be specified");
         return Err(Status::invalid(AUTHORIZATION, kind.kind, "", vec![cause]));
     }
     let uid = spec["uid"].as_str().unwrap_or("").to_owned();
@@ -109,7 +109,7 @@ fn access(kind: &KindInfo, asking: &Asking<'_>, caller: &Caller, spec: &Value) -
         }
         _ => {
             let message = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            let cause = Cause::invalid("spec.resourceAttributes", resource, message);
+            let cause = Cause::invalid_json("spec.resourceAttributes", resource, message);
             return Err(Status::invalid(AUTHORIZATION, kind.kind, "", vec![cause]));
         }
     };

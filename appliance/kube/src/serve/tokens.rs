@@ -10,6 +10,7 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use firesteel_kube_types::Cause;
 use jiff::{SignedDuration, Timestamp};
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,6 @@ use serde_json::{Value, json};
 
 use crate::model::{
     access::{AUTHENTICATED, Caller, SERVICE_ACCOUNT},
-    cause::Cause,
     status::Status,
 };
 
@@ -137,7 +137,8 @@ impl TokenKey {
         };
         let token = self.sign(&claims, now);
         if token.len() > TOKEN_BYTES_MAX {
-            let cause = Cause::invalid("spec.audiences", &json!(spec.audiences.len()), "the token would be too long");
+            let cause =
+                Cause::invalid_json("spec.audiences", &json!(spec.audiences.len()), "the token would be too long");
             return Err(refused(vec![cause]));
         }
         let mut answer = asked.clone();
@@ -212,22 +213,22 @@ fn check(spec: &Value) -> Result<(Spec, Vec<String>), Status> {
         }
         // Without those that cannot be read it might be for more than was asked.
         other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => {
-            causes.push(Cause::invalid("spec.audiences", other, "must be a list of strings"));
+            causes.push(Cause::invalid_json("spec.audiences", other, "must be a list of strings"));
             Vec::new()
         }
     };
     if audiences.len() > AUDIENCES_MAX {
         let detail = format!("must have at most {AUDIENCES_MAX} items");
-        causes.push(Cause::invalid("spec.audiences", &json!(audiences.len()), &detail));
+        causes.push(Cause::invalid_json("spec.audiences", &json!(audiences.len()), &detail));
     }
     let asked = &spec["expirationSeconds"];
     let mut seconds = if asked.is_null() { SECONDS_DEFAULT } else { asked.as_i64().unwrap_or_default() };
     if seconds < SECONDS_MIN {
         let detail = "may not specify a duration less than 10 minutes";
-        causes.push(Cause::invalid("spec.expirationSeconds", asked, detail));
+        causes.push(Cause::invalid_json("spec.expirationSeconds", asked, detail));
     } else if seconds > SECONDS_ASKED_MAX {
         let detail = "may not specify a duration larger than 2^32 seconds";
-        causes.push(Cause::invalid("spec.expirationSeconds", asked, detail));
+        causes.push(Cause::invalid_json("spec.expirationSeconds", asked, detail));
     } else if seconds > SECONDS_MAX {
         warnings.push(format!("requested expiration of {seconds} seconds shortened to {SECONDS_MAX} seconds"));
         seconds = SECONDS_MAX;

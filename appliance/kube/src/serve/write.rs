@@ -1,6 +1,7 @@
 //! The verbs that write: what the request's options and body say, then [`Core`].
 
 use bytes::Bytes;
+use firesteel_kube_types::Cause;
 use http::StatusCode;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use crate::{
         negotiate::{self, Format},
     },
     model::{
-        cause::Cause,
         query::{MANAGER_BYTES_MAX, Query},
         status::Status,
     },

@@ -56,7 +56,7 @@ pub use turn::{changed::contents_lines, contest::contest, gate, live::live_until
 
 use firesteel_resources::{
     bare_metal_host::{FINALIZER, annotations},
-    meta::normal_mac,
+    normal_mac,
 };
 use jiff::Timestamp;
 

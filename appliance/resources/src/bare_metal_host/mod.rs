@@ -17,6 +17,7 @@ pub mod status;
 pub mod trust;
 pub mod unacted;
 
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 pub use annotations::{Requests, requests};
@@ -34,7 +35,6 @@ pub use unacted::{unacted, unacted_fields};
 use crate::{
     admit,
     kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
-    meta::ObjectMeta,
 };
 
 /// Keeps the host's object until it was deprovisioned.

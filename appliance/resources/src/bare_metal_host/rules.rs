@@ -11,6 +11,7 @@
 //! unsealed.
 
 use firesteel_facts::{Mac, has_user_information, shown_url};
+use firesteel_kube_types::{Cause, SecretReference};
 
 use crate::{
     bare_metal_host::{
@@ -19,8 +20,7 @@ use crate::{
         spec::{BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid},
         status::ProvisioningState,
     },
-    cause::Cause,
-    meta::{SecretReference, normal_mac},
+    mac::normal_mac,
 };
 
 /// Where an image can be fetched from. `file` and `store` name an image that was imported.

@@ -1,10 +1,11 @@
 //! What upstream's webhooks put in and refuse, as far as one object tells it alone. All of it is about
 //! objects as v1beta2 has them, but for what v1beta1 alone can say.
 
+use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
 use super::{convert, metadata, taints, topology};
-use crate::{cause::Cause, kind::Verdict, label, provisioning::Cidr, selector::Selector, shape::join};
+use crate::{kind::Verdict, label, provisioning::Cidr, selector::Selector, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";

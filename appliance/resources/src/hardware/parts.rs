@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::meta::is_zero;
+use crate::zero::is_zero;
 
 /// Beside the record's own fields. Lists and texts are bounded; what was left out is told in `notes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

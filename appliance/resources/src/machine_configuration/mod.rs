@@ -17,6 +17,7 @@ mod disruption;
 mod rules;
 mod shape;
 
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -26,8 +27,8 @@ use crate::{
     admit::typed,
     condition::Condition,
     kind::{AGE, Kind, Scope, column},
-    meta::{ObjectMeta, is_zero},
     selector::Selector,
+    zero::is_zero,
 };
 
 /// The name of the one object.

@@ -1,9 +1,10 @@
 //! What the fields alone cannot say.
 
+use firesteel_kube_types::Cause;
 use serde_json::{Value, json};
 
 use super::{CONTROL_PLANE_MACHINE_SETS, HOST_GROUPS, MachineConfiguration, SINGLETON};
-use crate::{cause::Cause, kind::Verdict, shape::Rule};
+use crate::{kind::Verdict, shape::Rule};
 
 pub(super) const MACHINE_API: &str = "machine.openshift.io";
 pub(super) const CLUSTER_API: &str = "cluster.x-k8s.io";

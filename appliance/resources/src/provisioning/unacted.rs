@@ -124,7 +124,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Admission, admit, cause::summary, kinds};
+    use crate::{Admission, admit, kinds};
+    use firesteel_kube_types::summary;
 
     fn judge(more: Value) -> Admission {
         let mut spec = json!({"provisioningIP": "10.77.0.1", "provisioningNetworkCIDR": "10.77.0.0/24",

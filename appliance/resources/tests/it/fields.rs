@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_kube_types::summary;
 use firesteel_resources::{
     admit,
-    cause::summary,
     kind::{Kind, Scope},
     kinds::KINDS,
     no_controller,

@@ -1,6 +1,7 @@
 //! Each admission rule with a case that passes and one that fails.
 
-use firesteel_resources::{Admission, Provisioning, admit, cause::summary, kinds, provisioning::NetworkMode};
+use firesteel_kube_types::summary;
+use firesteel_resources::{Admission, Provisioning, admit, kinds, provisioning::NetworkMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -19,13 +19,13 @@ mod walk;
 
 pub(crate) use crate::model::field_schema::Schema;
 
+use firesteel_kube_types::{Cause, CauseReason};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     codec::{json::Document, yaml},
     model::{
-        cause::Cause,
         field_validation::FieldValidation,
         kind::{KindInfo, is_secret},
         status::{self, Status},
@@ -433,7 +433,7 @@ fn refusal(conflicts: &[Conflict]) -> Status {
     };
     let causes = told.iter().flat_map(|(with, paths)| {
         paths.iter().map(move |path| Cause {
-            reason: "FieldManagerConflict".into(),
+            reason: CauseReason::FieldManagerConflict,
             message: format!("conflict with {with}"),
             field: path.clone(),
         })

@@ -1,9 +1,8 @@
 //! The names under which Secrets and ConfigMaps keep values: they become file names, so they are as narrow as
 //! Kubernetes has them (`IsConfigMapKey` in apimachinery's validation).
 
+use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
-
-use crate::model::cause::Cause;
 
 const KEY_CHARS_MAX: usize = 253;
 
@@ -13,14 +12,14 @@ pub(super) fn check(value: &Value, fields: &[&str], causes: &mut Vec<Cause>) {
         let values = value[*field].as_object().into_iter().flat_map(Map::keys);
         for key in values {
             let path = format!("{field}[{key}]");
-            causes.extend(faults(key).into_iter().map(|why| Cause::invalid(&path, &json!(key), &why)));
+            causes.extend(faults(key).into_iter().map(|why| Cause::invalid_json(&path, &json!(key), &why)));
         }
     }
     let [first, others @ ..] = fields else { return };
     for key in value[*first].as_object().into_iter().flat_map(Map::keys) {
         for other in others.iter().filter(|other| value[**other].get(key).is_some()) {
             let why = format!("duplicate of key present in {other}");
-            causes.push(Cause::invalid(&format!("{first}[{key}]"), &json!(key), &why));
+            causes.push(Cause::invalid_json(&format!("{first}[{key}]"), &json!(key), &why));
         }
     }
 }

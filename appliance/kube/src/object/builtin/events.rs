@@ -1,11 +1,11 @@
 //! Events in their two groups: objects are stored as the older one has them, and those of
 //! events.k8s.io are the same with other names.
 
+use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
 use super::{event_columns, schemas, shaped};
 use crate::model::{
-    cause::Cause,
     convert::Conversion,
     kind::KindInfo,
     kind_parts::{Admitted, NameRule},
@@ -123,7 +123,7 @@ fn check_place(value: &Value, field: &str) -> Vec<Cause> {
     let of_object = value[field]["namespace"].as_str().unwrap_or_default();
     let fits = of_object == namespace || of_object.is_empty() && matches!(namespace, "default" | "kube-system");
     let field = format!("{field}.namespace");
-    let cause = || Cause::invalid(&field, &json!(of_object), "does not match event.namespace");
+    let cause = || Cause::invalid_json(&field, &json!(of_object), "does not match event.namespace");
     if fits { Vec::new() } else { vec![cause()] }
 }
 
@@ -135,11 +135,11 @@ fn check_new(value: &Value) -> Vec<Cause> {
         if text.is_empty() {
             causes.push(Cause::required(field, ""));
         } else if text.len() > WORD_BYTES_MAX {
-            causes.push(Cause::invalid(field, &json!(text), "can have at most 128 characters"));
+            causes.push(Cause::invalid_json(field, &json!(text), "can have at most 128 characters"));
         }
     }
     if !matches!(value["type"].as_str(), Some("Normal" | "Warning")) {
-        causes.push(Cause::invalid("type", &value["type"], "has invalid value: "));
+        causes.push(Cause::invalid_json("type", &value["type"], "has invalid value: "));
     }
     causes
 }

@@ -17,10 +17,11 @@ pub mod usage;
 pub use crate::model::namespace_quota::NamespaceQuota;
 pub(crate) use book::QuotaBook;
 
+use firesteel_kube_types::Cause;
 use firesteel_store::{GroupResource, Measure};
 use serde_json::{Map, Value, json};
 
-use crate::model::{cause::Cause, kind_parts::Admitted};
+use crate::model::kind_parts::Admitted;
 
 pub const OBJECTS: &str = "firesteel.dev/objects";
 pub const BYTES: &str = "firesteel.dev/bytes";
@@ -120,7 +121,7 @@ pub(crate) fn admit(object: &Value) -> Result<Admitted, Vec<Cause>> {
         if Limited::of(word).is_none() {
             admitted.warnings.push(format!("{field}: this server has none of it, and limits nothing"));
         } else if most.as_str().and_then(quantity).is_none() {
-            causes.push(Cause::invalid(&field, most, "must be a whole number, such as 5, 10k or 16Mi"));
+            causes.push(Cause::invalid_json(&field, most, "must be a whole number, such as 5, 10k or 16Mi"));
         }
     }
     if ["scopes", "scopeSelector"].iter().any(|field| is_said(&object["spec"][field])) {

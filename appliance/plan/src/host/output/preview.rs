@@ -232,7 +232,7 @@ fn judged(sorted: &Sorted, disk: &DiskIdentity, fate: &str, why: &str) -> (Strin
 mod tests {
     #![allow(clippy::panic, reason = "a test may fail")]
     use firesteel_contents::{DiskContents, Finding, Kind, Owner};
-    use firesteel_resources::{hardware::DiskRecord, meta::ObjectReference};
+    use firesteel_resources::{ObjectReference, hardware::DiskRecord};
 
     use super::*;
 

@@ -10,7 +10,7 @@
 //! whose data an earlier host of this machine left uncleaned (its tombstone): then somebody else is next, too, until
 //! the disks were erased.
 
-use firesteel_resources::{HardwareRecord, bare_metal_host::BareMetalHostSpec, meta::ObjectReference};
+use firesteel_resources::{HardwareRecord, ObjectReference, bare_metal_host::BareMetalHostSpec};
 
 use crate::{
     disk::{DiskIdentity, NextOwner, holders, unite},

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What is wrong, in one of Kubernetes' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CauseReason {
     FieldValueRequired,
@@ -16,14 +17,24 @@ pub enum CauseReason {
     FieldValueTooLong,
     FieldValueTooMany,
     FieldValueDuplicate,
+    /// Another owner has the field, and the apply is not forced.
+    FieldManagerConflict,
+    /// The namespace is going, and takes no new objects.
+    NamespaceTerminating,
+    /// A client asked for a revision that is to come.
+    ResourceVersionTooLarge,
+    /// What is stored cannot be read.
+    UnexpectedServerResponse,
 }
 
+/// What is wrong with one field of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     pub reason: CauseReason,
     /// Without the field, as Kubernetes has it; [`fmt::Display`] puts the field in front.
     pub message: String,
     /// `spec.bmc.address`, `spec.networkInterfaces[0].name`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
@@ -37,6 +48,13 @@ impl Cause {
     #[must_use]
     pub fn invalid(field: &str, value: &str, why: &str) -> Self {
         let message = format!("Invalid value: {value:?}: {why}");
+        Self { reason: CauseReason::FieldValueInvalid, message, field: field.to_owned() }
+    }
+
+    /// A value of any type, as JSON.
+    #[must_use]
+    pub fn invalid_json(field: &str, value: &Value, why: &str) -> Self {
+        let message = format!("Invalid value: {value}: {why}");
         Self { reason: CauseReason::FieldValueInvalid, message, field: field.to_owned() }
     }
 
@@ -56,6 +74,14 @@ impl Cause {
     pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         let message = format!("Unsupported value: {value:?}: supported values: {}", list.join(", "));
+        Self { reason: CauseReason::FieldValueNotSupported, message, field: field.to_owned() }
+    }
+
+    /// The same of a value of any type, as JSON.
+    #[must_use]
+    pub fn not_supported_json(field: &str, value: &Value, supported: &[&str]) -> Self {
+        let list: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", list.join(", "));
         Self { reason: CauseReason::FieldValueNotSupported, message, field: field.to_owned() }
     }
 

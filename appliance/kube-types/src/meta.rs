@@ -1,43 +1,46 @@
-//! What every resource carries: our own thin versions of Kubernetes' `ObjectMeta` and references.
+//! What every object carries: Kubernetes' `ObjectMeta`, and references to other objects.
 //!
-//! Fields that the appliance does not read travel in [`ObjectMeta::rest`], so that an object that
-//! is decoded and encoded again loses nothing.
+//! Fields that have no name here travel in [`ObjectMeta::rest`], so that an object that is decoded and encoded again
+//! loses nothing. A field that is `null` counts as absent.
 
 use std::collections::BTreeMap;
 
-use firesteel_facts::Mac;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::shape::{Field, Shape};
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The `metadata` of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub generate_name: String,
     /// Empty for cluster-scoped kinds.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub uid: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub resource_version: String,
-    #[serde(skip_serializing_if = "is_zero")]
+    /// Counts changes of the spec from 1 on; 0 where the kind does not count them.
+    #[serde(skip_serializing_if = "is_zero", deserialize_with = "null_as_default")]
     pub generation: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
     /// Set when deletion was asked for; the object goes when its finalizers are gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub annotations: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub finalizers: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Everything else, such as `managedFields`.
     #[serde(flatten)]
@@ -56,12 +59,17 @@ impl ObjectMeta {
     }
 }
 
+/// Names an object that another one belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
+    #[serde(deserialize_with = "null_as_default")]
     pub api_version: String,
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
+    #[serde(deserialize_with = "null_as_default")]
     pub uid: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
@@ -99,37 +107,13 @@ pub struct SecretReference {
     pub namespace: String,
 }
 
-pub(crate) const SECRET_SHAPE: Shape = Shape::object(&[
-    Field::new("name", Shape::TEXT).about("The name of the Secret."),
-    Field::new("namespace", Shape::TEXT).about("The Secret's namespace; without it, that of this object."),
-])
-.atomic();
-
-pub(crate) const REFERENCE_SHAPE: Shape = Shape::object(&[
-    Field::new("apiVersion", Shape::TEXT).about("The API version of the object."),
-    Field::new("fieldPath", Shape::TEXT).about("The part of the object that is meant."),
-    Field::new("kind", Shape::TEXT).about("The kind of the object."),
-    Field::new("name", Shape::TEXT).about("The name of the object."),
-    Field::new("namespace", Shape::TEXT).about("The namespace of the object."),
-    Field::new("resourceVersion", Shape::TEXT).about("The revision of the object that is meant."),
-    Field::new("uid", Shape::TEXT).about("The UID of the object."),
-])
-.atomic();
-
-pub(crate) const MAC_PATTERN: &str = "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$";
-/// As upstream has it in some places.
-pub(crate) const MAC_PATTERN_UNANCHORED: &str = "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}";
-
-/// Canonical text of a MAC address, `52:54:00:aa:bb:01`, from any of the usual spellings
-/// (colons or hyphens, either case).
-#[must_use]
-pub fn normal_mac(text: &str) -> Option<String> {
-    text.parse().ok().map(|mac: Mac| mac.to_string())
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
-pub(crate) fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]
@@ -146,10 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn macs_have_one_spelling() {
-        assert_eq!(normal_mac("52-54-00-AA-bb-01").as_deref(), Some("52:54:00:aa:bb:01"));
-        for bad in ["", "52:54:00:aa:bb", "52:54:00:aa:bb:zz", "52:54:00:aa:bb:01:02", "5254.00aa.bb01"] {
-            assert_eq!(normal_mac(bad), None, "{bad}");
-        }
+    fn what_is_null_counts_as_absent() {
+        let text = r#"{"name":null,"generation":null,"labels":null,"ownerReferences":null,"creationTimestamp":null}"#;
+        assert_eq!(serde_json::from_str::<ObjectMeta>(text).unwrap(), ObjectMeta::default());
     }
 }
