@@ -7,8 +7,7 @@ mod parts;
 use firesteel_contents::DiskContents;
 use firesteel_resources::{
     hardware::{
-        CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
-        TableRecord, Transport,
+        CpuRecord, DiskRecord, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord, TableRecord,
         neighbour::{Heard, NeighbourRecord},
     },
     hardware_data::Vlan,
@@ -43,10 +42,7 @@ pub(crate) fn hardware_record(
             family: field(&inventory.system.family),
         },
         firmware: FirmwareRecord {
-            mode: match inventory.firmware.mode {
-                wire::FirmwareMode::Bios => FirmwareMode::Bios,
-                wire::FirmwareMode::Uefi => FirmwareMode::Uefi,
-            },
+            mode: inventory.firmware.mode,
             vendor: field(&inventory.firmware.vendor),
             version: field(&inventory.firmware.version),
             date: field(&inventory.firmware.date),
@@ -143,16 +139,7 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
         rotational: disk.rotational,
         read_only: disk.read_only,
         removable: disk.removable,
-        transport: match disk.transport {
-            wire::Transport::Nvme => Transport::Nvme,
-            wire::Transport::Sata => Transport::Sata,
-            wire::Transport::Sas => Transport::Sas,
-            wire::Transport::Scsi => Transport::Scsi,
-            wire::Transport::Virtio => Transport::Virtio,
-            wire::Transport::Usb => Transport::Usb,
-            wire::Transport::Mmc => Transport::Mmc,
-            wire::Transport::Other => Transport::Other,
-        },
+        transport: disk.transport,
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
         contents: disk.contents.as_deref().map(|told| Box::new(contents(told))),
         table: disk.table.as_ref().map(|table| match table {

@@ -266,11 +266,7 @@ fn shown(plan: u32, evidence: &Value) -> Option<Cleaned> {
                 wire::erasure::Policy::Full => Method::Full,
             },
             by: crate::map::field(&erasure.method),
-            grade: match erasure.grade {
-                wire::erasure::Grade::None => Grade::None,
-                wire::erasure::Grade::Clear => Grade::Clear,
-                wire::erasure::Grade::Purge => Grade::Purge,
-            },
+            grade: erasure.grade,
             read_back_bytes: erasure.samples.read_back.saturating_mul(512),
             overridden: fields(&erasure.overridden),
             unverified: fields(&erasure.unverified),

@@ -7,7 +7,9 @@ pub mod arch;
 mod architecture;
 mod dhcp_bounds;
 mod digest;
+mod disk;
 mod guid;
+mod hardware;
 mod mac;
 mod shown_url;
 
@@ -16,6 +18,8 @@ pub use arch::{Arch, Firmware};
 pub use architecture::{Architecture, UnknownArchitecture};
 pub use dhcp_bounds::{POOL_ADDRESSES_MAX, SERVERS_MAX};
 pub use digest::{Hasher, ParseDigestError, Sha256};
+pub use disk::{DiskIdentity, size_text};
 pub use guid::{Guid, ParseGuidError};
+pub use hardware::{FirmwareMode, FormatErase, Grade, HiddenArea, Sanitize, Transport};
 pub use mac::{Mac, ParseMacError};
 pub use shown_url::{has_user_information, shown_url};

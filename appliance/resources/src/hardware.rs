@@ -9,6 +9,8 @@ pub mod neighbour;
 pub mod parts;
 mod shown;
 
+pub use firesteel_facts::{FirmwareMode, Transport};
+
 use firesteel_contents::DiskContents;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -62,14 +64,6 @@ pub struct SystemRecord {
     pub sku: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub family: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FirmwareMode {
-    #[default]
-    Bios,
-    Uefi,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,20 +137,6 @@ pub struct NicRecord {
     /// The other end of its cable; absent where no switch was heard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<Box<NeighbourRecord>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    Nvme,
-    Sata,
-    Sas,
-    Scsi,
-    Virtio,
-    Usb,
-    Mmc,
-    #[default]
-    Other,
 }
 
 /// A whole disk. `device` is what the kernel called it in that boot and is never trusted later.

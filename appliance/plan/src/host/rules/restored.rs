@@ -23,7 +23,7 @@ use firesteel_resources::{
 };
 
 use crate::{
-    disk::{Mark, NextOwner, Scope, full_wwn, identity_of},
+    disk::{Mark, NextOwner, Scope, fits, full_wwn, identity_of},
     host::{
         model::{
             effect::{Effect, EventKind},
@@ -197,7 +197,7 @@ fn judge(turn: &Turn<'_>) -> Option<Frozen> {
     let erases_all = erases_all(turn);
     record.disks.iter().find_map(|disk| {
         let is_erased = erases_all && !disk.removable && disk.size_bytes > 0;
-        let is_planned = is_erased || planned.is_some_and(|planned| planned.fits(disk));
+        let is_planned = is_erased || planned.is_some_and(|planned| fits(planned, disk));
         let (why, guid) = match &disk.table {
             Some(TableRecord::Unreadable { damaged: false, .. }) => {
                 (FrozenWhy::Unread, unread(turn, disk, &record.disks, is_planned)?)
