@@ -26,7 +26,7 @@ impl Control {
             let happened = Occurrence {
                 regarding,
                 is_warning: event.kind == EventKind::Warning,
-                reason: event.reason.clone(),
+                reason: event.reason.word().to_owned(),
                 message: event.message.clone(),
                 at,
             };

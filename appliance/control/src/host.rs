@@ -125,7 +125,7 @@ impl Control {
         }
         for happened in &step.events {
             let text = happened.message.clone();
-            status.note(event(now, step.memory.attempt, &happened.reason, text));
+            status.note(event(now, step.memory.attempt, happened.reason.word(), text));
         }
         let (from, to) = (before.state.word(), step.memory.state.word());
         if from != to {

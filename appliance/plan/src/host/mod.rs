@@ -54,6 +54,7 @@ pub use rules::{
 };
 pub use turn::{changed::contents_lines, contest::contest, gate, live::live_until, slot::standing};
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     bare_metal_host::{FINALIZER, annotations},
     normal_mac,
@@ -203,11 +204,11 @@ fn accept_identity(turn: &mut Turn<'_>) {
             let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
             let text = format!("the host is known with {now} from now on, and was with {before}");
             turn.memory.identity = Some(now);
-            turn.event(EventKind::Normal, "IdentityAccepted", text);
+            turn.event(EventKind::Normal, EventReason::IdentityAccepted, text);
         }
         None => turn.event(
             EventKind::Warning,
-            "IdentityNotAccepted",
+            EventReason::IdentityNotAccepted,
             format!("no machine was refused with {mark:?}: `firesteel accept-identity` accepts the one that was"),
         ),
     }

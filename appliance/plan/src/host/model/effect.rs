@@ -3,6 +3,7 @@
 
 use std::panic::Location;
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{HardwareDetails, Image};
 use jiff::SignedDuration;
 
@@ -59,8 +60,7 @@ pub(crate) fn bounded(mut text: String) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
-    /// Upstream's word: `InspectionStarted`, `ProvisioningComplete`, `RegistrationError`.
-    pub reason: String,
+    pub reason: EventReason,
     pub message: String,
 }
 

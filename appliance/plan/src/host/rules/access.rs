@@ -1,6 +1,7 @@
 //! Access to the BMC: what a call that failed means for the host, and whether the BMC takes the credentials that are
 //! given now.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
@@ -86,7 +87,7 @@ pub(crate) fn verify(turn: &mut Turn<'_>) -> Result<(), Reason> {
         Call::Done => {
             turn.memory.failure = None;
             history::end_operation(&mut turn.memory.history.register, now);
-            turn.event(EventKind::Normal, "BMCAccessValidated", "the BMC answers and takes the credentials");
+            turn.event(EventKind::Normal, EventReason::BmcAccessValidated, "the BMC answers and takes the credentials");
             Ok(())
         }
     }

@@ -4,6 +4,7 @@
 //! A host that stays away is booted again with the next number, so that the agent of the first boot, should it come late,
 //! is known to be old. Without a BMC the host comes when somebody boots it; its agent stays and waits for plans.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
@@ -232,7 +233,7 @@ pub(crate) fn stop_locked(turn: &mut Turn<'_>) -> Result<bool, Reason> {
             return Ok(false);
         }
         let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
-        turn.event(EventKind::Warning, "DestructionStopped", text);
+        turn.event(EventKind::Warning, EventReason::DestructionStopped, text);
     }
     stop(turn, &shut.text)?;
     Ok(true)

@@ -3,6 +3,7 @@
 //! Publish, then act: the attempt goes into the memory, the caller publishes it as the host's boot entry, and only then
 //! does the BMC hear of it.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::{SignedDuration, Timestamp};
 
@@ -204,7 +205,7 @@ fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
             turn.memory.boot = Some(wait.clone());
             turn.event(
                 EventKind::Normal,
-                "NetBoot",
+                EventReason::NetBoot,
                 format!("booting into the agent, attempt {}", turn.memory.attempt),
             );
             come(turn, &wait)

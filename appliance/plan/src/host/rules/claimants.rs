@@ -17,6 +17,7 @@ mod power;
 
 pub(crate) use person::settle;
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{bare_metal_host::ErrorType, host_journal::Claimant};
 use jiff::SignedDuration;
 
@@ -75,7 +76,7 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
     if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
         turn.memory.held = Some(Held { since: turn.now, until: None });
     }
-    turn.event(EventKind::Warning, "SecondClaimant", text);
+    turn.event(EventKind::Warning, EventReason::SecondClaimant, text);
 }
 
 /// Ends the claim of a host that a person has tried again.
@@ -83,7 +84,7 @@ pub(crate) fn retry(turn: &mut Turn<'_>) {
     let Some(claims) = turn.memory.claimants.clone() else { return };
     drop_all(turn, &claims, "retry");
     let text = format!("attempt {} is over, because the host is tried again", claims.attempt);
-    turn.event(EventKind::Warning, "ClaimSettled", text);
+    turn.event(EventKind::Warning, EventReason::ClaimSettled, text);
 }
 
 /// Goes on with a claim that is not settled; `None` where the host goes on all the same.
@@ -121,7 +122,7 @@ fn cuts_lately(turn: &Turn<'_>) -> u32 {
 fn neither(turn: &mut Turn<'_>, claims: &Claimants, by: &str, why: &str) -> Reason {
     let text = format!("attempt {} is over {why}; {}", claims.attempt, in_words(&claims.first, &claims.others));
     drop_all(turn, claims, by);
-    turn.event(EventKind::Warning, "ClaimSettled", text.clone());
+    turn.event(EventKind::Warning, EventReason::ClaimSettled, text.clone());
     if has_agent(&turn.memory.state) {
         return turn.fail(kind(&turn.memory.state), text);
     }
@@ -183,7 +184,11 @@ fn name(turn: &mut Turn<'_>, machine: &Claimant, why: &str) {
     intruders.push(Intruder { machine: machine.clone(), named_at: turn.now, why: why.to_owned() });
     let excess = intruders.len().saturating_sub(INTRUDERS_MAX);
     intruders.drain(..excess);
-    turn.event(EventKind::Warning, "IntruderNamed", format!("the machine with {machine} is not the host: {why}"));
+    turn.event(
+        EventKind::Warning,
+        EventReason::IntruderNamed,
+        format!("the machine with {machine} is not the host: {why}"),
+    );
 }
 
 /// Names the kind of error of a claim that waits for a person.

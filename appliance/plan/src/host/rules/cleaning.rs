@@ -2,6 +2,7 @@
 //! names, until a receipt proves each of them. Shared by the states in which that happens; which disks and how
 //! far is [`crate::disk`]'s, whether receipts suffice as well.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     HardwareRecord, RootDeviceHints,
     bare_metal_host::{ErrorType, cleaning::CleaningPolicies},
@@ -108,7 +109,7 @@ pub(crate) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
 #[track_caller]
 fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
     let text = "the disk was not cleaned; the host may still run its OS";
-    turn.event(EventKind::Warning, "DeprovisioningGaveUp", text);
+    turn.event(EventKind::Warning, EventReason::DeprovisioningGaveUp, text);
     turn.go(State::PoweringOff, why)
 }
 
@@ -151,7 +152,7 @@ pub(crate) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
     turn.memory.cleaned = None;
     turn.memory.holds_unknown = true;
     turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
-    turn.event(EventKind::Warning, "NotCleaned", shortened(text.to_owned()));
+    turn.event(EventKind::Warning, EventReason::NotCleaned, shortened(text.to_owned()));
 }
 
 /// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
@@ -201,7 +202,7 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     }
     let text = shortened(text);
     turn.memory.clean_failures = 0;
-    turn.event(EventKind::Warning, "CleaningStopped", text.clone());
+    turn.event(EventKind::Warning, EventReason::CleaningStopped, text.clone());
     // Of no boot: its end was not seen, so no grade of it is proven.
     let (at, attempt, unverified) = (turn.now, 0, Vec::new());
     let note =
@@ -334,9 +335,9 @@ fn issue(
         }
     };
     if let Some(relaxed) = &cleaning.relaxed {
-        turn.event(EventKind::Warning, "CleaningRelaxed", relaxed.clone());
+        turn.event(EventKind::Warning, EventReason::CleaningRelaxed, relaxed.clone());
     }
-    turn.event(EventKind::Normal, "CleaningStarted", shortened(told(&plan, cleaning)));
+    turn.event(EventKind::Normal, EventReason::CleaningStarted, shortened(told(&plan, cleaning)));
     turn.issue(plan);
     Err(agent::watch(turn, agent, kind))
 }

@@ -11,6 +11,7 @@
 //!
 //! A boot that begins by itself meanwhile waits for its script ([`crate::BootEntry::Wait`]).
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, cleaning::CleaningPolicies};
 use jiff::SignedDuration;
 
@@ -133,7 +134,7 @@ fn go_on(turn: &mut Turn<'_>, cut: &mut Cut, kind: ErrorType) -> Result<(), Reas
         OffLook::Off => {
             let text =
                 format!("the BMC shows that the host is off, before it is erased (attempt {})", turn.memory.attempt);
-            turn.event(EventKind::Normal, "SwitchedOff", text);
+            turn.event(EventKind::Normal, EventReason::SwitchedOff, text);
             return Ok(());
         }
         OffLook::NotYet => NOT_SHOWN.to_owned(),
@@ -159,7 +160,7 @@ fn go_on(turn: &mut Turn<'_>, cut: &mut Cut, kind: ErrorType) -> Result<(), Reas
 
 fn give_up(turn: &mut Turn<'_>, cut: &mut Cut, why: String) {
     let text = format!("the host is reset without being seen off ({why}): its erasure will be called unverified");
-    turn.event(EventKind::Warning, "ResetAccepted", text);
+    turn.event(EventKind::Warning, EventReason::ResetAccepted, text);
     cut.unseen = Some(why);
 }
 

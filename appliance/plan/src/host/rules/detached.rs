@@ -10,6 +10,7 @@
 //!
 //! A disk on which no whole installation is leaves its tombstone also then: nobody keeps an OS there.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::annotations::DeleteAction;
 
 use crate::host::{
@@ -42,7 +43,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
     if turn.memory.detached.is_none() {
         stop_work(turn, "the host was detached by force");
         turn.memory.detached = Some(turn.now);
-        turn.event(EventKind::Normal, "Detached", "the host is let alone");
+        turn.event(EventKind::Normal, EventReason::Detached, "the host is let alone");
     }
     if asked_to_go {
         return Some(turn.rest("detached: deletion waits until the host is attached again"));
@@ -60,7 +61,7 @@ pub(crate) fn rests(memory: &HostMemory) -> bool {
 fn attach(turn: &mut Turn<'_>) {
     if turn.memory.detached.take().is_some() {
         turn.memory.bmc.good_credentials = None;
-        turn.event(EventKind::Normal, "Attached", "the host is managed again");
+        turn.event(EventKind::Normal, EventReason::Attached, "the host is managed again");
     }
 }
 

@@ -6,6 +6,7 @@
 //! system. What its owner overrides by name is erased at once, and the rest waits on.
 
 use firesteel_contents::Own;
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     BareMetalHost, HardwareRecord,
     bare_metal_host::{ErrorType, annotations},
@@ -293,14 +294,18 @@ pub(crate) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec
     for name in &names {
         match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
             Some(disk) => {
-                turn.event(EventKind::Warning, "GuardOverridden", format!("{disk} is erased whatever it holds"));
+                turn.event(
+                    EventKind::Warning,
+                    EventReason::GuardOverridden,
+                    format!("{disk} is erased whatever it holds"),
+                );
                 overridden.push(disk.clone());
             }
             None => {
                 let text = format!(
                     "no guard is overridden by {name:?}: it names none of the disks that are erased now, or several"
                 );
-                turn.event(EventKind::Warning, "GuardNotOverridden", text);
+                turn.event(EventKind::Warning, EventReason::GuardNotOverridden, text);
             }
         }
     }

@@ -11,6 +11,7 @@
 //! comes from, which are no other host's ([`super::restored`]). The BMC's credentials are tried anew, since a Secret
 //! has another version here.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     BareMetalHostStatus,
     bare_metal_host::{ErrorType, FINALIZER, ProvisioningState as Word, annotations},
@@ -97,7 +98,7 @@ fn adopt(turn: &mut Turn<'_>, status: BareMetalHostStatus, origin: Origin) -> Op
         ),
     };
     let kind = if origin == Origin::Moved { EventKind::Normal } else { EventKind::Warning };
-    turn.event(kind, "StatusRestored", text.clone());
+    turn.event(kind, EventReason::StatusRestored, text.clone());
     Some(turn.go(state, format!("{text}, as its status says")))
 }
 

@@ -1,6 +1,7 @@
 //! The override for one boot from the network: ordered with each boot into the agent, and gone once the host has its
 //! OS. Some BMCs keep it ("Once" is stored as "Continuous"), and the host would ask the network at each boot.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::Condition;
 
 use crate::host::{
@@ -61,7 +62,7 @@ pub(crate) fn take_back(turn: &mut Turn<'_>) -> Result<(), Reason> {
     };
     turn.memory.bmc.ordered = left.map(|why| {
         let text = text_of(&why);
-        turn.event(EventKind::Warning, "BootOverrideLeft", text);
+        turn.event(EventKind::Warning, EventReason::BootOverrideLeft, text);
         let retry_at = Some(later(turn.now, turn.limits().slow_poll));
         OrderedOverride { failures: ordered.failures + 1, retry_at, why: Some(why) }
     });

@@ -5,6 +5,7 @@
 //! to be done to it stops. `firesteel retry` after that has the host inspected, and the place means the disk that is
 //! there then. Its mark still has to be an own one, or none ([`super::restored`]).
 
+use firesteel_facts::EventReason;
 use firesteel_resources::HardwareRecord;
 
 use crate::{
@@ -37,7 +38,7 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
     turn.memory.rebind_paths = None;
     for (old, new) in changes(&known(&turn.memory), record) {
         let text = format!("{old} is not there any more, and its path means {new} from now on");
-        turn.event(EventKind::Warning, "PathRebound", text);
+        turn.event(EventKind::Warning, EventReason::PathRebound, text);
         replace(&mut turn.memory, &old, &new);
     }
 }

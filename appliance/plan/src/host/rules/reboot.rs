@@ -9,6 +9,7 @@
 //! removal is seen. So a process that dies in between reboots the host once, not twice. A request for a
 //! host that is off, or is to be off, is fulfilled already (upstream).
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{
     ErrorType,
     annotations::{self, RebootMode, RebootRequest},
@@ -74,7 +75,7 @@ pub(crate) fn keep(turn: &mut Turn<'_>) -> Result<Steady, Reason> {
 pub(crate) fn refuse(turn: &mut Turn<'_>) {
     if turn.requests.reboot.is_some() {
         turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
-        turn.event(EventKind::Warning, "RebootRefused", "there is no BMC: reboot the host by hand");
+        turn.event(EventKind::Warning, EventReason::RebootRefused, "there is no BMC: reboot the host by hand");
     }
 }
 
@@ -88,7 +89,7 @@ fn take_over(turn: &mut Turn<'_>) -> Result<(), Reason> {
         Some(work) => work.hard |= hard && !work.down,
         none => {
             *none = Some(RebootWork { hard, down: false });
-            turn.event(EventKind::Normal, "RebootRequested", "a reboot was asked for");
+            turn.event(EventKind::Normal, EventReason::RebootRequested, "a reboot was asked for");
         }
     }
     let poll = turn.limits().secret_retry;
@@ -105,7 +106,7 @@ fn carry_out(turn: &mut Turn<'_>, on: bool) -> Result<(), Reason> {
     if !on || is_off && !work.down {
         turn.memory.reboot = None;
         turn.memory.power = None;
-        turn.event(EventKind::Normal, "RebootNotNeeded", "the host is off, or is to be off");
+        turn.event(EventKind::Normal, EventReason::RebootNotNeeded, "the host is off, or is to be off");
         return Ok(());
     }
     let can_power_off = !turn.seen.host.spec.disable_power_off;
@@ -131,7 +132,7 @@ fn carry_out(turn: &mut Turn<'_>, on: bool) -> Result<(), Reason> {
 fn rebooted(turn: &mut Turn<'_>) -> Reason {
     turn.memory.reboot = None;
     turn.memory.failure = None;
-    turn.event(EventKind::Normal, "Rebooted", "the host was rebooted");
+    turn.event(EventKind::Normal, EventReason::Rebooted, "the host was rebooted");
     turn.stay(SignedDuration::from_secs(1), "the host was rebooted")
 }
 
@@ -151,10 +152,10 @@ pub(crate) fn without_os(turn: &mut Turn<'_>) {
     }
     turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
     if let Err(why) = may_force(turn, request) {
-        turn.event(EventKind::Warning, "RebootIgnored", why);
+        turn.event(EventKind::Warning, EventReason::RebootIgnored, why);
         return;
     }
-    turn.event(EventKind::Normal, "RebootRequested", "a reboot was asked for by force");
+    turn.event(EventKind::Normal, EventReason::RebootRequested, "a reboot was asked for by force");
     let old = turn.memory.attempt;
     let is_here = matches!(attempt::presence(turn), Presence::Alive | Presence::Quiet);
     if is_here {

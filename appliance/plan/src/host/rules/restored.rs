@@ -17,6 +17,7 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     bare_metal_host::annotations,
     hardware::{DiskRecord, TableRecord},
@@ -88,7 +89,7 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
         "the store was restored from a backup of revision {from}; what happened to the host since then is unknown, and \
          its disks are looked at before anything is written"
     );
-    turn.event(EventKind::Warning, "StoreRestored", text);
+    turn.event(EventKind::Warning, EventReason::StoreRestored, text);
 }
 
 /// The newest inspection is of before the restore, or of before somebody said that the disks are others
@@ -117,10 +118,14 @@ pub(crate) fn look(turn: &mut Turn<'_>) {
         return;
     }
     match &found {
-        Some(frozen) => turn.event(EventKind::Warning, "HostFrozen", frozen.message.clone()),
+        Some(frozen) => turn.event(EventKind::Warning, EventReason::HostFrozen, frozen.message.clone()),
         None if turn.memory.frozen.is_some() => {
             turn.memory.failure = None;
-            turn.event(EventKind::Normal, "HostUnfrozen", "no disk of the host is newer than the store any more");
+            turn.event(
+                EventKind::Normal,
+                EventReason::HostUnfrozen,
+                "no disk of the host is newer than the store any more",
+            );
         }
         None => {}
     }
@@ -143,7 +148,7 @@ fn give_up(turn: &mut Turn<'_>, frozen: Option<&Frozen>, guid: &str) {
                     format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
                 }
             };
-            turn.event(EventKind::Warning, "DiskGivenUp", text);
+            turn.event(EventKind::Warning, EventReason::DiskGivenUp, text);
             turn.memory.given_up.push(GivenUp { guid, disk: frozen.disk.clone(), at: turn.now });
             let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
             turn.memory.given_up.drain(..excess);
@@ -151,7 +156,7 @@ fn give_up(turn: &mut Turn<'_>, frozen: Option<&Frozen>, guid: &str) {
         }
         Some(_) | None => {
             let text = format!("nothing was given up: the host is not frozen because of the mark {guid:.64}");
-            turn.event(EventKind::Warning, "DiskNotGivenUp", text);
+            turn.event(EventKind::Warning, EventReason::DiskNotGivenUp, text);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `inspect.metal3.io/hardwaredetails`. It is shown and stored as `HardwareData`, and removed from the object.
 //! No disk is ever chosen from it: before a write the agent looks for itself.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     BareMetalHost, HardwareDetails,
     bare_metal_host::{InspectionMode, annotations, requests},
@@ -21,15 +22,19 @@ pub(crate) fn take(turn: &mut Turn<'_>) {
     match details {
         Err(why) => {
             let text = format!("metadata.annotations[{}] {why}", annotations::HARDWARE_DETAILS);
-            turn.event(EventKind::Warning, "InvalidAnnotationValue", text);
+            turn.event(EventKind::Warning, EventReason::InvalidAnnotationValue, text);
         }
         Ok(_) if !may_take(turn.seen) => {
             let text = "the hardware details are ignored: the host was inspected, and inspection is not disabled";
-            turn.event(EventKind::Warning, "RemoveAnnotation", text);
+            turn.event(EventKind::Warning, EventReason::RemoveAnnotation, text);
         }
         Ok(details) => {
             turn.effect(Effect::SupplyHardware { details: Box::new(details) });
-            turn.event(EventKind::Normal, "UpdateHardwareDetails", "the hardware is taken from the annotation");
+            turn.event(
+                EventKind::Normal,
+                EventReason::UpdateHardwareDetails,
+                "the hardware is taken from the annotation",
+            );
         }
     }
     turn.effect(Effect::RemoveAnnotation { key: annotations::HARDWARE_DETAILS.to_owned() });

@@ -6,6 +6,7 @@
 //! What a host without a tenant left is its owner's own, who may only have made the host anew: such a tombstone is
 //! told, and nothing is erased for it; the installation that takes its disk clears it as any other of that owner.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::HardwareRecord;
 
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
 pub(crate) fn notice(turn: &mut Turn<'_>) {
     match (&turn.memory.uncleaned, &turn.seen.uncleaned) {
         (None, Some(found)) => {
-            turn.event(EventKind::Warning, "Uncleaned", found.to_string());
+            turn.event(EventKind::Warning, EventReason::Uncleaned, found.to_string());
             let memory = &turn.memory;
             let is_told_only = memory.disk_dirty || memory.applied.is_some() || memory.tenant.is_some();
             turn.memory.uncleaned = Some(Uncleaned { is_told_only, ..found.clone() });

@@ -15,6 +15,7 @@
 //! A neighbour that imitates the host can send receipts, and cannot switch the host off. What is looked at here comes
 //! before the host's agent is: it has left.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations, cleaning::WhenUnverified};
 use jiff::Timestamp;
 
@@ -180,13 +181,13 @@ pub(crate) fn accept(turn: &mut Turn<'_>) {
                 "the unverified erasure {mark} was accepted; what was not seen: {}",
                 wipe.unverified.join("; ")
             );
-            turn.event(EventKind::Normal, "WipeAccepted", text);
+            turn.event(EventKind::Normal, EventReason::WipeAccepted, text);
         }
         // The removal of the annotation may take a step longer.
         None if turn.memory.cleaned.as_ref().is_some_and(|cleaned| cleaned.accepted_at.is_some()) => {}
         None => {
             let text = format!("no erasure {mark:?} is held: `firesteel accept-wipe` accepts the one that is");
-            turn.event(EventKind::Warning, "WipeNotAccepted", text);
+            turn.event(EventKind::Warning, EventReason::WipeNotAccepted, text);
         }
     }
 }
@@ -268,7 +269,7 @@ fn settle(turn: &mut Turn<'_>, wipe: Wipe) -> String {
     let is_whole = erased.is_whole && !turn.memory.holds_unknown;
     let text = in_words(&erased, &unverified);
     if !unverified.is_empty() {
-        turn.event(EventKind::Warning, "WipeUnverified", text.clone());
+        turn.event(EventKind::Warning, EventReason::WipeUnverified, text.clone());
     }
     turn.memory.cleaned = Some(CleanedNote {
         at: turn.now,

@@ -1,6 +1,7 @@
 //! Available: inspected, clean, nobody's. The power is kept as asked; an agent that is there waits
 //! for its next plan, so that an image that is wanted soon needs no further boot.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::{
@@ -35,7 +36,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
         if let Err(reason) = slot::take(turn) {
             return reason;
         }
-        turn.event(EventKind::Normal, "InspectionStarted", "an inspection was asked for");
+        turn.event(EventKind::Normal, EventReason::InspectionStarted, "an inspection was asked for");
         return turn.go(State::Inspecting, "an inspection was asked for");
     }
     if tenancy::next_owner(turn) == NextOwner::Another {
@@ -43,7 +44,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
             return reason;
         }
         let text = "the host's owner changed: its disks are erased before somebody else gets them";
-        turn.event(EventKind::Normal, "OwnerChanged", text);
+        turn.event(EventKind::Normal, EventReason::OwnerChanged, text);
         return turn.go(State::Preparing, text);
     }
     if turn.memory.prepared_hints != Some(spec.root_device_hints.clone().unwrap_or_default()) {
@@ -89,7 +90,7 @@ fn wanted(turn: &mut Turn<'_>) -> Reason {
     // A boot that was awaited while nobody needed it tells nothing any more.
     let hello = turn.limits().hello;
     turn.memory.boot = turn.memory.boot.take().filter(|wait| turn.now.duration_since(wait.since) <= hello);
-    turn.event(EventKind::Normal, "ProvisioningStarted", "an image is wanted");
+    turn.event(EventKind::Normal, EventReason::ProvisioningStarted, "an image is wanted");
     turn.go_failed(State::Provisioning, "an image is wanted")
 }
 

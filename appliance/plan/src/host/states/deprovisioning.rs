@@ -5,6 +5,7 @@
 //! `spec.externallyProvisioned` stops nothing here, as upstream: it is taken before anything was written alone, and
 //! what is cleaned was installed from here. Only where the host is frozen it keeps the disks.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::{
@@ -52,7 +53,7 @@ pub(crate) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
     }
     turn.memory.plan = None;
     tenancy::confirm(turn);
-    turn.event(EventKind::Normal, "DeprovisioningStarted", why.clone());
+    turn.event(EventKind::Normal, EventReason::DeprovisioningStarted, why.clone());
     let reason = turn.go_failed(State::Deprovisioning, why);
     if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
         // It waits for its script, and the token of this attempt is taken.
@@ -109,7 +110,7 @@ fn done(turn: &mut Turn<'_>, why: &str) -> Reason {
     if let Some(applied) = turn.memory.applied.take() {
         restored::remember(turn, applied.disk_guid);
     }
-    turn.event(EventKind::Normal, "DeprovisioningComplete", why);
+    turn.event(EventKind::Normal, EventReason::DeprovisioningComplete, why);
     if !turn.is_deleting() || !turn.memory.disk_dirty {
         // An owner who keeps the host may want its disk uncleaned; who lets it go leaves a tombstone.
         turn.memory.disk_dirty = false;

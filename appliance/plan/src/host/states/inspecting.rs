@@ -1,6 +1,7 @@
 //! Inspecting: an agent of this attempt reads the hardware; its record is stored. Nothing on the
 //! host is changed.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations};
 
 use crate::host::{
@@ -20,7 +21,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     checks::prefetch(turn);
     if supplied::is_disabled(&turn.seen.host) {
         turn.memory.plan = None;
-        turn.event(EventKind::Normal, "InspectionSkipped", "inspection is disabled");
+        turn.event(EventKind::Normal, EventReason::InspectionSkipped, "inspection is disabled");
         return turn.go(State::Preparing, "inspection is disabled");
     }
     match agent::agent(turn, KIND) {
@@ -57,9 +58,9 @@ fn inspected(turn: &mut Turn<'_>) -> Reason {
         let known = turn.memory.identity.take().unwrap_or_default();
         turn.memory.identity = Some(known.renewed(&record.system.uuid, &record.system.serial, turn.now));
     }
-    turn.event(EventKind::Normal, "InspectionComplete", "the hardware record is stored");
+    turn.event(EventKind::Normal, EventReason::InspectionComplete, "the hardware record is stored");
     if let Some(told) = turn.seen.hardware.as_ref().and_then(|record| told(&record.changes)) {
-        turn.event(EventKind::Normal, "HardwareChanged", told);
+        turn.event(EventKind::Normal, EventReason::HardwareChanged, told);
     }
     turn.go(State::Preparing, "the hardware record is stored")
 }

@@ -1,6 +1,8 @@
 //! New: the object has just appeared. It gets its identity and its first attempt, so that a host that
 //! boots from now on is known.
 
+use firesteel_facts::EventReason;
+
 use crate::host::{
     model::{
         effect::{EventKind, Reason},
@@ -19,6 +21,6 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     if turn.has_bmc() {
         return turn.go(State::Registering, "BMC details are given");
     }
-    turn.event(EventKind::Normal, "Discovered", "the host has no BMC details");
+    turn.event(EventKind::Normal, EventReason::Discovered, "the host has no BMC details");
     turn.go(State::Unmanaged, "there are no BMC details")
 }

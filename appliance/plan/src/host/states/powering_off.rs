@@ -1,6 +1,8 @@
 //! Powering off before delete: nobody watches the host any more, so it is switched off; what
 //! cannot be switched off does not hold the deletion up for long.
 
+use firesteel_facts::EventReason;
+
 use crate::host::{
     model::{
         effect::{EventKind, Reason},
@@ -24,7 +26,11 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     }
     let failures = turn.memory.failure.as_ref().map_or(0, |failure| failure.count);
     if failures > turn.limits().delete_failures_max {
-        turn.event(EventKind::Warning, "PowerOffGaveUp", "the host could not be switched off and may still run");
+        turn.event(
+            EventKind::Warning,
+            EventReason::PowerOffGaveUp,
+            "the host could not be switched off and may still run",
+        );
         return turn.go(State::Deleting, format!("switching off was given up after {failures} failures"));
     }
     if let Err(reason) = turn.may_try() {
@@ -33,7 +39,11 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     let has_os = turn.memory.applied.is_some() || turn.seen.host.spec.externally_provisioned;
     match power::reach(turn, false, !has_os) {
         Reach::Waiting(reason) if turn.is_obstructed(&reason) => {
-            turn.event(EventKind::Warning, "PowerOffGaveUp", "the host could not be switched off and may still run");
+            turn.event(
+                EventKind::Warning,
+                EventReason::PowerOffGaveUp,
+                "the host could not be switched off and may still run",
+            );
             turn.go(State::Deleting, format!("switching off was given up: {}", reason.text))
         }
         Reach::Waiting(reason) => reason,

@@ -6,6 +6,7 @@
 //! deleted meanwhile is cleaned to the end, or until that failed too often: a reset would leave a disk half erased.
 //! One that is declared externally provisioned keeps what it has.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::{
@@ -51,7 +52,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
         turn.memory.disk_dirty = false;
         turn.memory.plan = None;
         if turn.memory.cleaned.is_some() {
-            turn.event(EventKind::Normal, "CleaningComplete", text.clone());
+            turn.event(EventKind::Normal, EventReason::CleaningComplete, text.clone());
         }
     }
     if turn.is_deleting() {

@@ -6,6 +6,7 @@
 //! 4. One write plan. Its receipts, not its word, make the host provisioned. A failure after the
 //!    disk was changed leads to cleaning; one before does not.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{bare_metal_host::ErrorType, hardware::FirmwareMode};
 use jiff::SignedDuration;
 
@@ -104,7 +105,7 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     let plan =
         WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256, configs, override_guards };
     let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
-    turn.event(EventKind::Normal, "DiskSelected", format!("{text}: {}", disk.choice.why));
+    turn.event(EventKind::Normal, EventReason::DiskSelected, format!("{text}: {}", disk.choice.why));
     turn.memory.disk_dirty = true;
     turn.memory.restored = None;
     turn.memory.failure = None;
@@ -218,7 +219,7 @@ fn broken(turn: &mut Turn<'_>, message: &str) -> Reason {
     let delay = backoff::delay(turn.memory.provision_failures, turn.seen.entropy);
     let retry_at = later(turn.now, delay);
     turn.note(KIND, message.to_owned(), turn.memory.provision_failures, Some(retry_at), false);
-    turn.event(EventKind::Warning, "ProvisioningError", message.to_owned());
+    turn.event(EventKind::Warning, EventReason::ProvisioningError, message.to_owned());
     deprovisioning::enter_failed(turn, format!("the installation failed: {message}"))
 }
 
@@ -245,6 +246,6 @@ fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) ->
     } else {
         "the image was written, read back and handed off; the agent did not say goodbye"
     };
-    turn.event(EventKind::Normal, "ProvisioningComplete", text);
+    turn.event(EventKind::Normal, EventReason::ProvisioningComplete, text);
     turn.go(State::Provisioned, text)
 }

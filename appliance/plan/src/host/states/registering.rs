@@ -1,6 +1,7 @@
 //! Registering: make sure that the host can be managed. With a BMC: the Secret is there, the BMC
 //! takes it, and a boot MAC is known. Without: the host's agent is bound.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
@@ -38,7 +39,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     match call(turn, BmcAction::Probe) {
         Call::Waiting(reason) => reason,
         Call::Done => {
-            turn.event(EventKind::Normal, "BMCAccessValidated", "the BMC answers and takes the credentials");
+            turn.event(EventKind::Normal, EventReason::BmcAccessValidated, "the BMC answers and takes the credentials");
             macs(turn)
         }
         Call::Failed(fault) => access::failed(turn, KIND, &fault),
@@ -60,14 +61,14 @@ fn registered(turn: &mut Turn<'_>) -> Reason {
     if is_inspected && let Err(reason) = slot::take(turn) {
         return reason;
     }
-    turn.event(EventKind::Normal, "Registered", "the host can be managed");
+    turn.event(EventKind::Normal, EventReason::Registered, "the host can be managed");
     if spec.externally_provisioned {
         return turn.go(State::ExternallyProvisioned, "registered; somebody else installed its OS");
     }
     if supplied::is_disabled(&turn.seen.host) {
-        turn.event(EventKind::Normal, "InspectionSkipped", "inspection is disabled");
+        turn.event(EventKind::Normal, EventReason::InspectionSkipped, "inspection is disabled");
         return turn.go(State::Preparing, "registered; inspection is disabled");
     }
-    turn.event(EventKind::Normal, "InspectionStarted", "the hardware is going to be inspected");
+    turn.event(EventKind::Normal, EventReason::InspectionStarted, "the hardware is going to be inspected");
     turn.go(State::Inspecting, "registered")
 }

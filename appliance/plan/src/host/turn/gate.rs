@@ -16,6 +16,7 @@
 //! A host that is [frozen](crate::host::Frozen) is another matter: nothing can be under way there, and only that
 //! host's owner can say what becomes of its disks.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     ObjectMeta,
     bare_metal_host::{ErrorType, annotations},
@@ -55,15 +56,21 @@ pub enum ShutBy {
 }
 
 impl ShutBy {
+    /// The event that says so.
+    #[must_use]
+    pub fn event(self) -> EventReason {
+        match self {
+            Self::Lock => EventReason::Locked,
+            Self::Halt => EventReason::FleetHalted,
+            Self::Clock => EventReason::ClockDoubtful,
+            Self::Claimants => EventReason::SecondClaimant,
+        }
+    }
+
     /// As a condition's reason.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Lock => "Locked",
-            Self::Halt => "FleetHalted",
-            Self::Clock => "ClockDoubtful",
-            Self::Claimants => "SecondClaimant",
-        }
+        self.event().word()
     }
 }
 
@@ -137,12 +144,12 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
     match (lock(&turn.seen.host.metadata), turn.memory.locked) {
         (Some(shut), None) => {
             turn.memory.locked = Some(turn.now);
-            turn.event(EventKind::Normal, "DestructionLocked", shut.text);
+            turn.event(EventKind::Normal, EventReason::DestructionLocked, shut.text);
         }
         (None, Some(_)) => {
             turn.memory.locked = None;
             let text = "disks of the host may be cleaned and written again";
-            turn.event(EventKind::Normal, "DestructionUnlocked", text);
+            turn.event(EventKind::Normal, EventReason::DestructionUnlocked, text);
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
@@ -160,7 +167,7 @@ pub(crate) fn holds(turn: &mut Turn<'_>) -> Option<Shut> {
         None => {
             if let Some(held) = turn.memory.held.as_mut().filter(|held| held.until.is_none()) {
                 held.until = Some(now);
-                turn.event(EventKind::Normal, "Released", "disks may be changed again");
+                turn.event(EventKind::Normal, EventReason::Released, "disks may be changed again");
             }
         }
     }
@@ -171,7 +178,7 @@ pub(crate) fn holds(turn: &mut Turn<'_>) -> Option<Shut> {
 fn note(turn: &mut Turn<'_>, shut: &Shut) {
     if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
         turn.memory.held = Some(Held { since: turn.now, until: None });
-        turn.event(EventKind::Warning, shut.by.word(), shut.text.clone());
+        turn.event(EventKind::Warning, shut.by.event(), shut.text.clone());
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod live;
 pub(crate) mod login;
 pub(crate) mod slot;
 
-use firesteel_facts::Guid;
+use firesteel_facts::{EventReason, Guid};
 use firesteel_resources::bare_metal_host::{ErrorType, Requests, annotations::DeleteAction, requests};
 use jiff::{SignedDuration, Timestamp};
 
@@ -111,8 +111,8 @@ impl<'a> Turn<'a> {
         self.effects.push(effect);
     }
 
-    pub(crate) fn event(&mut self, kind: EventKind, reason: &str, message: impl Into<String>) {
-        self.events.push(Event { kind, reason: reason.to_owned(), message: bounded(message.into()) });
+    pub(crate) fn event(&mut self, kind: EventKind, reason: EventReason, message: impl Into<String>) {
+        self.events.push(Event { kind, reason, message: bounded(message.into()) });
     }
 
     /// Stay; look again after `wake` at the latest.
@@ -221,14 +221,14 @@ impl<'a> Turn<'a> {
         message: impl Into<String>,
         wake: Option<SignedDuration>,
     ) -> Reason {
-        self.stuck_with(kind, "BMCCredentialError", message, wake)
+        self.stuck_with(kind, EventReason::BmcCredentialError, message, wake)
     }
 
     #[track_caller]
     fn stuck_with(
         &mut self,
         kind: ErrorType,
-        event: &str,
+        event: EventReason,
         message: impl Into<String>,
         wake: Option<SignedDuration>,
     ) -> Reason {
@@ -330,14 +330,14 @@ pub(crate) fn words(duration: SignedDuration) -> String {
 }
 
 /// Upstream's event for an error.
-fn error_event(kind: ErrorType) -> &'static str {
+fn error_event(kind: ErrorType) -> EventReason {
     match kind {
-        ErrorType::Registration => "RegistrationError",
-        ErrorType::ProvisionedRegistration => "ProvisionedRegistrationError",
-        ErrorType::Inspection => "InspectionError",
-        ErrorType::Preparation => "PreparationError",
-        ErrorType::Provisioning => "ProvisioningError",
-        ErrorType::PowerManagement => "PowerManagementError",
-        ErrorType::Servicing => "ServicingError",
+        ErrorType::Registration => EventReason::RegistrationError,
+        ErrorType::ProvisionedRegistration => EventReason::ProvisionedRegistrationError,
+        ErrorType::Inspection => EventReason::InspectionError,
+        ErrorType::Preparation => EventReason::PreparationError,
+        ErrorType::Provisioning => EventReason::ProvisioningError,
+        ErrorType::PowerManagement => EventReason::PowerManagementError,
+        ErrorType::Servicing => EventReason::ServicingError,
     }
 }

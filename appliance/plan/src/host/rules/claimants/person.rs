@@ -1,5 +1,6 @@
 //! Settling a claim by a person's word.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::{bare_metal_host::annotations, host_journal::Claimant};
 use jiff::{SignedDuration, Timestamp};
 
@@ -21,7 +22,7 @@ pub(crate) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
     let Some(claims) = turn.memory.claimants.clone() else {
         // The removal of the annotation may take a step longer.
         if turn.memory.settled.as_ref().is_none_or(|settled| settled.by != word) {
-            turn.event(EventKind::Warning, "ClaimNotSettled", "one machine alone claims to be this host");
+            turn.event(EventKind::Warning, EventReason::ClaimNotSettled, "one machine alone claims to be this host");
         }
         return None;
     };
@@ -31,7 +32,7 @@ pub(crate) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
     let Some(host) = claims.all().find(|machine| machine.key == word) else {
         let text =
             format!("no machine with the key {word:.16} claims to be this host: `firesteel describe` shows them");
-        turn.event(EventKind::Warning, "ClaimNotSettled", text);
+        turn.event(EventKind::Warning, EventReason::ClaimNotSettled, text);
         return None;
     };
     let rest: Vec<&Claimant> = claims.all().filter(|machine| machine.key != word).collect();
@@ -47,7 +48,7 @@ pub(crate) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
         over(turn, &word, 0);
         "it boots into the next attempt"
     };
-    turn.event(EventKind::Normal, "ClaimSettled", format!("a person said that the host is {host}: {goes}"));
+    turn.event(EventKind::Normal, EventReason::ClaimSettled, format!("a person said that the host is {host}: {goes}"));
     None
 }
 

@@ -1,5 +1,6 @@
 //! Settling a claim by the power: who reports while the BMC shows the host off is not the host.
 
+use firesteel_facts::EventReason;
 use firesteel_resources::host_journal::Claimant;
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,7 +49,7 @@ fn switch_off(turn: &mut Turn<'_>, cut: &mut Cut) -> Reason {
         OffLook::Waiting(_) => "the BMC does not answer".to_owned(),
         OffLook::Off => {
             let text = "the BMC shows that the host is off: who still reports is not the host";
-            turn.event(EventKind::Normal, "SwitchedOff", text);
+            turn.event(EventKind::Normal, EventReason::SwitchedOff, text);
             return turn.stay(SignedDuration::from_secs(1), text);
         }
         OffLook::NotYet => NOT_SHOWN.to_owned(),
@@ -78,7 +79,7 @@ fn heard_out(turn: &mut Turn<'_>, claims: &Claimants, off_at: Timestamp) -> Reas
         format!("while the BMC showed the host off, this machine reported, and is not the host: {}", all.join("; "))
     };
     named.iter().for_each(|machine| name(turn, machine, "it reported while the BMC showed the host off"));
-    turn.event(EventKind::Warning, "ClaimSettled", text.clone());
+    turn.event(EventKind::Warning, EventReason::ClaimSettled, text.clone());
     let cuts = cuts_lately(turn) + 1;
     over(turn, BY_POWER, cuts);
     turn.stay(SignedDuration::from_secs(1), text)
