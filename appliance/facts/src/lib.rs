@@ -13,6 +13,7 @@ mod guid;
 mod hardware;
 mod mac;
 mod shown_url;
+mod token_bucket;
 
 pub use address_block::{AddressBlock, AddressBlockError};
 pub use arch::{Arch, Firmware};
@@ -25,3 +26,4 @@ pub use guid::{Guid, ParseGuidError};
 pub use hardware::{FirmwareMode, FormatErase, Grade, HiddenArea, Sanitize, Transport};
 pub use mac::{Mac, ParseMacError};
 pub use shown_url::{has_user_information, shown_url};
+pub use token_bucket::{BucketLimits, TokenBucket};

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use firesteel_facts::{BucketLimits, TokenBucket};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -17,8 +18,7 @@ use crate::{
 
 /// What may be said of one object at once, and how long it takes until one more may. As client-go's
 /// recorder has the first; its second, five minutes, would leave out most of an installation.
-const BURST: u32 = 25;
-const REFILL: SignedDuration = SignedDuration::from_secs(30);
+const LIMITS: BucketLimits = BucketLimits { burst: 25, refill: SignedDuration::from_secs(30) };
 /// Objects that are remembered; those that have their whole burst need not be.
 const OBJECTS_MAX: usize = 10_000;
 /// As Kubernetes has it for new events.
@@ -53,14 +53,8 @@ pub struct Occurrence {
 pub struct Recorder {
     core: Core,
     component: &'static str,
-    budgets: HashMap<String, Budget>,
+    budgets: HashMap<String, TokenBucket>,
     from_reserve: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Budget {
-    left: u32,
-    since: Timestamp,
 }
 
 impl Recorder {
@@ -111,26 +105,13 @@ impl Recorder {
 
     fn may_say(&mut self, uid: &str, now: Timestamp) -> bool {
         if self.budgets.len() >= OBJECTS_MAX && !self.budgets.contains_key(uid) {
-            self.budgets.retain(|_, budget| budget.at(now).left < BURST);
+            self.budgets.retain(|_, budget| !budget.is_full(&LIMITS, now));
             if self.budgets.len() >= OBJECTS_MAX {
                 self.budgets.clear();
             }
         }
-        let budget = self.budgets.entry(uid.to_owned()).or_insert(Budget { left: BURST, since: now });
-        *budget = budget.at(now);
-        let may = budget.left > 0;
-        budget.left = budget.left.saturating_sub(1);
-        may
-    }
-}
-
-impl Budget {
-    /// With what came since.
-    fn at(self, now: Timestamp) -> Self {
-        let passed = now.duration_since(self.since).as_secs() / REFILL.as_secs();
-        let Ok(passed) = u32::try_from(passed) else { return Self { since: now, ..self } };
-        let since = self.since + REFILL * i32::try_from(passed).unwrap_or(0);
-        Self { left: self.left.saturating_add(passed).min(BURST), since: since.min(now) }
+        let budget = self.budgets.entry(uid.to_owned()).or_insert_with(|| TokenBucket::full(&LIMITS, now));
+        budget.take(&LIMITS, now)
     }
 }
 
@@ -205,7 +186,7 @@ mod tests {
         assert_eq!((&event["count"], &event["type"]), (&json!(3), &json!("Warning")));
         assert_eq!(event["firstTimestamp"], "1970-01-01T00:00:00Z");
         assert_eq!(event["lastTimestamp"], "1970-01-01T00:00:02Z");
-        for number in 3..BURST {
+        for number in 3..LIMITS.burst {
             assert!(recorder.record(&said(&format!("{number}"), 3)).await.unwrap(), "{number}");
         }
         assert!(!recorder.record(&said("one too many", 4)).await.unwrap());
