@@ -15,7 +15,7 @@ mod mac;
 mod shown_url;
 mod token_bucket;
 
-pub use address_block::{AddressBlock, AddressBlockError};
+pub use address_block::{AddressBlock, AddressBlockError, is_network_end, parse_network};
 pub use arch::{Arch, Firmware};
 pub use architecture::{Architecture, UnknownArchitecture};
 pub use dhcp_bounds::{POOL_ADDRESSES_MAX, SERVERS_MAX};

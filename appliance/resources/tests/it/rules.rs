@@ -420,8 +420,8 @@ fn the_provisioning_network_closes_upstreams_gaps() {
     let (causes, object) = judge(json!({}));
     assert_eq!(causes, 0);
     let network = serde_json::from_value::<Provisioning>(object).unwrap().network().unwrap();
-    assert_eq!((network.mode, network.cidr.unwrap().prefix), (NetworkMode::Managed, 24));
-    assert_eq!(network.cidr.unwrap().last().to_string(), "192.0.2.255");
+    assert_eq!((network.mode, network.cidr.unwrap().prefix_len()), (NetworkMode::Managed, 24));
+    assert_eq!(network.cidr.unwrap().broadcast().to_string(), "192.0.2.255");
     for bad in [
         json!({"provisioningDHCPRange": "192.0.2.20,192.0.2.10"}),
         json!({"provisioningDHCPRange": "2001:db8::1,2001:db8::2"}),
