@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dial::Dialer;
-use firesteel_facts::Mac;
+use firesteel_facts::{
+    Mac,
+    bmc_address::{Address, SYSTEMS},
+};
 use http::Method;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -13,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::Credentials;
-use crate::address::{Address, SYSTEMS, own_path};
+use crate::address::own_path;
 use crate::decide::{BootMode, PowerAction, PowerPlan, PowerState, plan_power};
 use crate::error::{Error, plain_text};
 use crate::hidden::Hidden;

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, with_tls};
-use firesteel_facts::shown_url;
+use firesteel_facts::{
+    bmc_address::{Address, REDFISH, is_plain},
+    shown_url,
+};
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
     LOCATION, USER_AGENT,
@@ -23,7 +26,6 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
-use crate::address::{Address, REDFISH, is_plain};
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::error::{Error, innermost, plain_text};
 use crate::hidden::Hidden;

@@ -43,10 +43,10 @@ mod outcome;
 pub mod quirks;
 mod tls;
 
-pub use address::{Address, AddressError, BmcAddress, BootVia};
 pub use client::{BmcSeen, Client, Patience, Redfish};
 pub use decide::{BootMode, BootWish, PowerAction, PowerState, Target};
 pub use error::Error;
+pub use firesteel_facts::bmc_address::{Address, AddressError, BmcAddress, BootVia};
 pub use inventory::Inventory;
 pub use limit::{Doors, Lines};
 pub use outcome::{BootSet, OnceRead, PowerSent, PowerSet};

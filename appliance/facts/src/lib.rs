@@ -5,6 +5,7 @@
 mod address_block;
 pub mod arch;
 mod architecture;
+pub mod bmc_address;
 mod dhcp_bounds;
 mod digest;
 mod disk;

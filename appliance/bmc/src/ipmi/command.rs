@@ -1,8 +1,7 @@
 //! What a BMC is asked, what its answers mean, and completion codes in words.
 
-use firesteel_facts::Guid;
+use firesteel_facts::{Guid, bmc_address::Privilege};
 
-use super::address::Privilege;
 use super::packet::payload;
 use crate::decide::{BootMode, PowerAction, PowerState, Target};
 use crate::error::Error;

@@ -25,7 +25,6 @@
 //! boot from HTTP. Source: IPMI 2.0 revision 1.1 (chapters 13, 15, 18, 20, 22, 24, 28, 34), and the Platform
 //! Management FRU Information Storage Definition 1.0.
 
-mod address;
 mod client;
 pub mod command;
 pub mod engine;
@@ -35,8 +34,8 @@ pub mod packet;
 pub mod sol;
 pub mod suite;
 
-pub use address::{IpmiAddress, Privilege};
 pub use client::{Ipmi, IpmiClient};
+pub use firesteel_facts::bmc_address::{IpmiAddress, Privilege};
 pub use sol::{ConsoleSet, Spoken};
 
 /// Longest user name in RAKP 1 (section 13.20).

@@ -20,7 +20,7 @@ mod window;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::address::Privilege;
+use super::Privilege;
 use super::command::{self, ANSWER, Reply, Request, completion};
 use super::packet::{self, Bad, Frame, Message, payload};
 use super::sol::Console;

@@ -6,10 +6,10 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::address::{ADDRESS_BYTES_MAX, AddressError};
+use super::scheme::{ADDRESS_BYTES_MAX, AddressError};
 
 /// RMCP's primary port.
-pub(super) const PORT: u16 = 623;
+pub const PORT: u16 = 623;
 /// Of a DNS name (RFC 1035).
 const NAME_BYTES_MAX: usize = 253;
 
@@ -22,6 +22,14 @@ pub enum Privilege {
 }
 
 impl Privilege {
+    pub const ALL: [Self; 2] = [Self::Operator, Self::Administrator];
+
+    /// Reads its name, in either case.
+    #[must_use]
+    pub fn read(level: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|privilege| privilege.as_str().eq_ignore_ascii_case(level))
+    }
+
     /// The number in Open Session, RAKP 1 and Set Session Privilege Level.
     #[must_use]
     pub fn level(self) -> u8 {
@@ -93,10 +101,7 @@ impl IpmiAddress {
 
 fn privilege_of(query: &str) -> Result<Privilege, AddressError> {
     let level = query.strip_prefix("privilegelevel=").ok_or(AddressError::NotIpmi)?;
-    [Privilege::Operator, Privilege::Administrator]
-        .into_iter()
-        .find(|privilege| privilege.as_str().eq_ignore_ascii_case(level))
-        .ok_or(AddressError::Privilege)
+    Privilege::read(level).ok_or(AddressError::Privilege)
 }
 
 fn host_and_port(place: &str) -> Option<(&str, u16)> {
