@@ -7,7 +7,10 @@ use std::net::IpAddr;
 
 use firesteel_boot::{BootEntry, BootSeal, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
-use firesteel_plan::host::identity::{KnownIdentity, compare, is_comparable};
+use firesteel_plan::{
+    host::identity::{KnownIdentity, compare, is_comparable},
+    journal,
+};
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
     host_journal::{
@@ -23,14 +26,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, boot_record, claimants,
-    control::unix_milliseconds,
-    journals::{self, event},
-    map,
-    pace::Speed,
-    receipts,
-    runtime::timeout,
-    views::Heard,
+    Control, HostKey, boot_record, claimants, control::unix_milliseconds, journals::event, map, pace::Speed, receipts,
+    runtime::timeout, views::Heard,
 };
 
 /// Of one receipt's evidence as JSON, the inventory apart. What agents send has less than a tenth of it.
@@ -305,7 +302,7 @@ impl Control {
         remote: IpAddr,
     ) -> Result<HostJournalStatus, Refusal> {
         let journal = self.inner.journals.read(key).await.map_err(busy)?.ok_or_else(no_journal)?;
-        let current = journals::attempt(&journal);
+        let current = journal::attempt(&journal);
         if current != claims.attempt {
             return Err(self.late_report(key, claims, report, &journal, remote).await);
         }
@@ -415,9 +412,9 @@ const REFUSED_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// Binds a token to the key of the first hello; pure.
 fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &HelloFacts) -> Binding {
     let (remote, now) = (facts.remote, facts.now);
-    let current = journals::attempt(status);
+    let current = journal::attempt(status);
     let key = hello.key.to_string();
-    if claimants::is_intruder(status, &key) {
+    if journal::is_intruder(status, &key) {
         return Binding::Intruder;
     }
     if current != attempt {
@@ -450,7 +447,7 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &Hel
         return Binding::IdentityChanged { why };
     }
     status.refused_identity = None;
-    let known = journals::known_identity(status);
+    let known = journal::known_identity(status);
     let identity = &hello.identity;
     let identity_compared = is_comparable(&known, &identity.uuid, &identity.serial, facts.is_uuid_shared);
     status.former_agent = status.agent.as_ref().map(Claimant::of);
@@ -478,7 +475,7 @@ fn is_known_machine(
 ) -> Result<(), String> {
     let now = facts.now;
     let (uuid, serial) = (map::field(&hello.identity.uuid).to_ascii_lowercase(), map::field(&hello.identity.serial));
-    let known = journals::known_identity(status);
+    let known = journal::known_identity(status);
     let Err(change) = compare(&known, &uuid, &serial, facts.is_uuid_shared) else { return Ok(()) };
     let why = change.to_string();
     let (address, mac) = (facts.remote.to_string(), map::field(&hello.identity.boot_mac));
@@ -644,7 +641,7 @@ impl Changes {
                 let newer =
                     status.hardware.as_ref().is_none_or(|old| (old.attempt, old.plan) < (self.attempt, receipt.plan));
                 if newer {
-                    let timeline = journals::timeline(status);
+                    let timeline = journal::timeline(status);
                     let mut record = map::hardware_record(inventory, self.attempt, receipt.plan, timeline, *now);
                     if let Some(old) = &status.hardware {
                         record.changes = changes(old, &record);

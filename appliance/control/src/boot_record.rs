@@ -10,10 +10,11 @@
 //! After a restart of the appliance a hello counts by what is written.
 
 use firesteel_boot::{BootAsker, BootFileName, BootSeal};
+use firesteel_plan::journal;
 use firesteel_resources::host_journal::{BootRecord, HostJournalStatus, SentRecord};
 use jiff::Timestamp;
 
-use crate::journals::{self, event};
+use crate::journals::event;
 
 /// A stage that the boot of a token came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl StageNote {
 
     /// Takes a stage of the host's current attempt into its journal, unless it is there.
     pub(crate) fn record(&self, status: &mut HostJournalStatus) {
-        if journals::attempt(status) != self.attempt {
+        if journal::attempt(status) != self.attempt {
             return;
         }
         let known = status.boot.take().filter(|boot| boot.attempt == self.attempt);

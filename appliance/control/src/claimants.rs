@@ -17,6 +17,7 @@ use firesteel_boot::Claims;
 use firesteel_plan::{
     HostMemory, Seen,
     host::{ClaimHeard, claimants::contest, gate, outlook},
+    journal::{self, is_intruder},
 };
 use firesteel_resources::host_journal::{CLAIMANTS_MAX, ClaimRecord, Claimant, HostJournalStatus};
 use firesteel_wire::{Hello, Refusal, RefusalReason, Report};
@@ -25,7 +26,7 @@ use jiff::Timestamp;
 use crate::{
     Control, HostKey,
     agents::{busy, refusal},
-    journals::{self, event},
+    journals::event,
     map,
     seen::cannot_stop,
     views::HostView,
@@ -102,22 +103,16 @@ pub(crate) fn claimant_of(attempt: u64, hello: &Hello, remote: IpAddr, now: Time
     }
 }
 
-/// Says whether this key is one of a machine that is known not to be the host.
-pub(crate) fn is_intruder(status: &HostJournalStatus, key: &str) -> bool {
-    let intruders = status.memory["intruders"].as_array().into_iter().flatten();
-    intruders.filter_map(|known| known["key"].as_str()).any(|known| known == key)
-}
-
 /// Says whether this key claims the current attempt beside the bound one.
 pub(crate) fn is_claimant(status: &HostJournalStatus, key: &str) -> bool {
-    let current = journals::attempt(status);
+    let current = journal::attempt(status);
     let record = status.claim.as_ref().filter(|record| record.attempt == current);
     record.is_some_and(|record| record.others.iter().any(|other| other.key == key))
 }
 
 /// Takes note of a machine that claims the current attempt beside the bound agent; `true` where it was not known.
 pub(crate) fn claim(status: &mut HostJournalStatus, other: &Claimant, now: Timestamp) -> bool {
-    let current = journals::attempt(status);
+    let current = journal::attempt(status);
     let Some(agent) = status.agent.as_ref().filter(|agent| agent.attempt == current && agent.key != other.key) else {
         return false;
     };
@@ -142,7 +137,7 @@ pub(crate) fn claim(status: &mut HostJournalStatus, other: &Claimant, now: Times
 
 /// Finds the agent that was bound before, if this is its key and its attempt, and another one has said hello since.
 fn former<'a>(status: &'a HostJournalStatus, attempt: u64, key: &str) -> Option<&'a Claimant> {
-    let current = journals::attempt(status);
+    let current = journal::attempt(status);
     status.agent.as_ref().filter(|agent| agent.attempt == current)?;
     status.former_agent.as_ref().filter(|former| former.key == key && former.attempt == attempt)
 }
@@ -251,7 +246,7 @@ impl Control {
         remote: IpAddr,
     ) -> Refusal {
         let said = report.key.to_string();
-        let current = journals::attempt(journal);
+        let current = journal::attempt(journal);
         let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
         if is_intruder(journal, &said) {
             return self.send_away(key, claims.attempt);

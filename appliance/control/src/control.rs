@@ -10,7 +10,7 @@ use std::{
 
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
-use firesteel_plan::{policy::Trigger, skew::Minimum};
+use firesteel_plan::{journal, policy::Trigger, skew::Minimum};
 use firesteel_resources::{
     BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, HostJournal, MachineConfig,
     MachineConfigPool, MachineConfiguration, ObjectMeta, Receipt, Secret,
@@ -465,7 +465,7 @@ impl Control {
     /// Whether the host has a slot by its stored memory; `None` where that cannot be read.
     async fn has_slot(&self, key: &HostKey) -> Option<bool> {
         let journal = self.inner.journals.read(key).await.ok()?;
-        Some(journal.is_some_and(|journal| !journal.memory["admitted"].is_null()))
+        Some(journal.is_some_and(|journal| journal::has_slot(&journal)))
     }
 
     /// `None` while another step of the host is under way.

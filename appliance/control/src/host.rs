@@ -5,6 +5,7 @@ use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     self as plan, HostMemory, Step,
     host::{IssuedPlan, State},
+    journal,
 };
 use firesteel_resources::{
     BareMetalHost, HostJournal,
@@ -13,15 +14,13 @@ use firesteel_resources::{
 };
 use firesteel_wire as wire;
 use jiff::Timestamp;
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use crate::{
     Control, HostKey,
     control::key_of,
     hand_off::promised_by,
     instances,
-    journals::{self, event},
+    journals::event,
     metrics::Standing,
     pools::Member,
     views::{Identity, NetworkView},
@@ -104,12 +103,11 @@ impl Control {
         step: &Step,
         now: Timestamp,
     ) -> Result<HostJournal, Status> {
-        let memory = serde_json::to_value(&step.memory)
-            .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
         let old = journal.status.clone();
         let key = HostKey { namespace: journal.metadata.namespace.clone(), name: journal.metadata.name.clone() };
         let status = &mut journal.status;
-        status.memory = memory;
+        journal::set_memory(status, &step.memory)
+            .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
         if let Some(view) = self.views().hosts.get(&key).filter(|view| !view.warned.is_empty()) {
             status.hand_off_warned.clone_from(&view.warned);
         }
@@ -208,7 +206,7 @@ impl Control {
         let plan = self.wire_plan(host, memory, issued).await?;
         let Some(forms) = promised_by(&plan) else { return Ok(Some(plan)) };
         let keep = |status: &mut HostJournalStatus| {
-            let has_begun = journals::has_begun(status, memory.attempt, issued.number);
+            let has_begun = journal::has_begun(status, memory.attempt, issued.number);
             if !has_begun {
                 status.promise(memory.attempt, issued.number, forms.clone());
             }
@@ -239,7 +237,7 @@ impl Control {
     /// Adds an event to a host's timeline; a failure is logged, since nothing depends on it.
     pub(crate) async fn note_host(&self, key: &HostKey, name: &str, detail: &str) {
         let attempt = match self.inner.journals.read(key).await {
-            Ok(Some(status)) => journals::attempt(&status),
+            Ok(Some(status)) => journal::attempt(&status),
             Ok(None) | Err(_) => 0,
         };
         if let Err(status) = self.inner.journals.note(key, &event(self.now(), attempt, name, detail)).await {
@@ -250,10 +248,7 @@ impl Control {
 
 /// A memory that cannot be read is never overwritten: the host is left alone.
 fn memory_of(key: &HostKey, journal: &HostJournal) -> Option<HostMemory> {
-    if journal.status.memory == Value::Null {
-        return Some(HostMemory::default());
-    }
-    match HostMemory::deserialize(&journal.status.memory) {
+    match journal::memory(&journal.status) {
         Ok(memory) => Some(memory),
         Err(error) => {
             tracing::error!(host = %key, %error, "this host's memory cannot be read, so nothing is done with it; was it written by a newer appliance?");

@@ -11,16 +11,12 @@ use std::net::IpAddr;
 
 use firesteel_boot::{Claims, NO_EXPIRY, Purpose};
 use firesteel_ignition as ignition;
-use firesteel_plan::clock::is_over;
+use firesteel_plan::{clock::is_over, journal};
 use firesteel_resources::host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord, TokenCount};
 use jiff::SignedDuration;
 use ring::hmac;
 
-use crate::{
-    Control, Denied, HostKey,
-    console::ConsoleText,
-    journals::{self, event},
-};
+use crate::{Control, Denied, HostKey, console::ConsoleText, journals::event};
 
 /// Of a report of a first boot that failed: the tail of Ignition's log.
 pub const FAILURE_BYTES_MAX: usize = 16 << 10;
@@ -192,8 +188,8 @@ pub(crate) fn record_of(status: &mut HostJournalStatus, attempt: u64) -> &mut In
 /// Counts the token of the host's installation from now on: once for each, and from its end where it was just
 /// completed.
 pub(crate) fn count_token(status: &mut HostJournalStatus, is_just_done: bool, age_s: u64) {
-    let Some(attempt) = journals::installation(status) else { return };
-    let fetches = journals::configs_of(status, attempt).is_some_and(|configs| !configs.is_empty());
+    let Some(attempt) = journal::installation(status) else { return };
+    let fetches = journal::configs_of(status, attempt).is_some_and(|configs| !configs.is_empty());
     let record = status.instance.as_ref().filter(|record| record.attempt == attempt);
     let runs = record.is_some_and(|record| record.running_at.is_some());
     let is_counted = status.token_count.is_some_and(|count| count.attempt == attempt);
@@ -219,7 +215,7 @@ pub(crate) fn has_rendered(all: &str, rendered: &str) -> bool {
 /// Whether an installation of this attempt may still fetch its config. One that is not counted yet may: the host's next
 /// step begins.
 pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, age: TokenAge) -> Standing {
-    if journals::configs_of(status, claims.attempt).is_none() {
+    if journal::configs_of(status, claims.attempt).is_none() {
         return Standing::Replaced;
     }
     let record = status.instance.as_ref().filter(|record| record.attempt == claims.attempt);
@@ -349,7 +345,7 @@ mod tests {
         for attempt in [3, 5] {
             let provisioned = at_state("provisioned", attempt, "inspect");
             assert_eq!(of(&provisioned, 3), Standing::Open);
-            assert_eq!(journals::configs_of(&provisioned, 3).unwrap(), ["worker"]);
+            assert_eq!(journal::configs_of(&provisioned, 3).unwrap(), ["worker"]);
             assert_eq!(of(&provisioned, 4), Standing::Replaced);
             // The attempt is a new one only with the next boot.
             for state in ["deprovisioning", "available", "preparing", "deleting"] {
@@ -359,7 +355,7 @@ mod tests {
         assert_eq!(of(&at_state("provisioning", 3, "inspect"), 3), Standing::Replaced, "the next one begins");
         let written = at_state("provisioning", 5, "write");
         assert_eq!((of(&written, 5), of(&written, 3)), (Standing::Open, Standing::Replaced));
-        assert_eq!(journals::configs_of(&written, 5).unwrap(), ["infra"]);
+        assert_eq!(journal::configs_of(&written, 5).unwrap(), ["infra"]);
     }
 
     #[test]

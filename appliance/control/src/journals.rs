@@ -3,17 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use firesteel_kube::{Objects, Part, Status};
-use firesteel_plan::host::{
-    State,
-    identity::{KnownIdentity, known},
-};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     host_journal::{HostJournalStatus, TimelineEvent},
     meta::OwnerReference,
 };
 use jiff::Timestamp;
-use serde::Deserialize as _;
 
 use crate::HostKey;
 
@@ -94,56 +89,4 @@ impl Journals {
 
 pub(crate) fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
     TimelineEvent { at, attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
-}
-
-/// The store's timeline that the planner has taken note of: what agents bring before it took note of a
-/// restore may be of before the restore. 0 before the first step.
-pub(crate) fn timeline(status: &HostJournalStatus) -> u32 {
-    let timeline = status.memory.get("timeline").and_then(serde_json::Value::as_u64);
-    timeline.and_then(|timeline| u32::try_from(timeline).ok()).unwrap_or(0)
-}
-
-/// The state of the host, as its journal has it; the first one where it cannot be read.
-pub(crate) fn state(status: &HostJournalStatus) -> State {
-    State::deserialize(&status.memory["state"]).unwrap_or_default()
-}
-
-/// The attempt whose installation is on the disk, or is being put there.
-pub(crate) fn installation(status: &HostJournalStatus) -> Option<u64> {
-    let state = state(status);
-    if state == State::Provisioned {
-        return status.memory["applied"]["attempt"].as_u64();
-    }
-    let writes = state == State::Provisioning && status.memory["plan"]["plan"]["kind"] == "write";
-    writes.then(|| attempt(status))
-}
-
-/// The configs that what this attempt installed was handed over to fetch; `None` where that is not on the disk, nor being
-/// put there. Attempts of later boots that left the disk alone end nothing.
-pub(crate) fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<Vec<String>> {
-    if installation(status) != Some(installed) {
-        return None;
-    }
-    let is_done = state(status) == State::Provisioned;
-    let installs = if is_done { &status.memory["applied"] } else { &status.memory["plan"]["plan"] };
-    let names = &installs["configs"];
-    Some(names.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect())
-}
-
-/// What the host is known as, by its journal.
-pub(crate) fn known_identity(status: &HostJournalStatus) -> KnownIdentity {
-    let remembered = KnownIdentity::deserialize(&status.memory["identity"]).ok();
-    known(remembered.as_ref(), status.hardware.as_ref(), status.claim.as_ref())
-}
-
-/// Whether the agent of an attempt has reported work on this plan.
-pub(crate) fn has_begun(status: &HostJournalStatus, attempt: u64, plan: u32) -> bool {
-    let at = status.progress.as_ref().map(|progress| (progress.attempt, progress.plan));
-    let has_receipt = || status.receipts.iter().any(|receipt| (receipt.attempt, receipt.plan) == (attempt, plan));
-    at == Some((attempt, plan)) || has_receipt()
-}
-
-/// The attempt that the planner is at; 0 before the first.
-pub(crate) fn attempt(status: &HostJournalStatus) -> u64 {
-    status.memory.get("attempt").and_then(serde_json::Value::as_u64).unwrap_or(0)
 }

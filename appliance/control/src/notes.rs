@@ -8,13 +8,14 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use firesteel_boot::Mac;
+use firesteel_plan::journal;
 use firesteel_resources::host_journal::NetworkNote;
 use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::{
-    Control, HostKey, NetworkEvent, boot::mac_with_colons, boot_record::StageNote, journals, note_pace::NotePace,
+    Control, HostKey, NetworkEvent, boot::mac_with_colons, boot_record::StageNote, note_pace::NotePace,
     runtime::timeout,
 };
 
@@ -157,7 +158,7 @@ fn gather(control: &Control, pace: &mut NotePace, notes: impl Iterator<Item = No
 
 async fn write(control: &Control, key: &HostKey, due: &Due) {
     let change = |status: &mut firesteel_resources::host_journal::HostJournalStatus| {
-        let attempt = journals::attempt(status);
+        let attempt = journal::attempt(status);
         due.stages.iter().for_each(|stage| stage.record(status));
         for note in &due.network {
             NetworkNote { attempt, ..note.clone() }.add_to(&mut status.network);

@@ -14,7 +14,7 @@ pub mod graded;
 use firesteel_kube::Status;
 use firesteel_plan::{
     evidence::{BootCase, DiskWork, asks, unseen},
-    host::IssuedPlan,
+    journal,
 };
 use firesteel_resources::{
     Receipt,
@@ -23,7 +23,6 @@ use firesteel_resources::{
 };
 use firesteel_wire as wire;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{Control, HostKey, seen};
@@ -40,8 +39,7 @@ impl Control {
         reported: Vec<&wire::Receipt>,
         journal: &HostJournalStatus,
     ) -> Result<Vec<String>, Status> {
-        let issued = journal.memory.get("plan").and_then(|plan| IssuedPlan::deserialize(plan).ok());
-        let Some(issued) = issued else { return Ok(Vec::new()) };
+        let Some(issued) = journal::issued_plan(journal) else { return Ok(Vec::new()) };
         let signer = &self.config().receipt_key;
         let frame = Frame {
             host: host(key, uid, journal),

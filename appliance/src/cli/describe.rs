@@ -8,13 +8,12 @@ mod stranger;
 
 use anyhow::bail;
 use firesteel_facts::shown_url;
-use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote};
+use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote, journal::memory};
 use firesteel_resources::{
     BareMetalHost, HostGroup, HostJournal,
     host_journal::{ReceiptRecord, TimelineEvent},
 };
 use jiff::Timestamp;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -253,7 +252,7 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
         return;
     }
     page.title("Receipts");
-    let proven = HostMemory::deserialize(&journal.status.memory).ok().and_then(|memory| proven_in(&memory));
+    let proven = memory(&journal.status).ok().and_then(|memory| proven_in(&memory));
     for receipt in &journal.status.receipts {
         let start = format!("  attempt {} plan {} {}: ", receipt.attempt, receipt.plan, receipt.step);
         page.item(&start, &evidence(receipt, proven == Some(receipt.attempt)), 6);

@@ -29,6 +29,7 @@ use firesteel_ignition::{
     render::{self, Additions},
 };
 use firesteel_kube::Status;
+use firesteel_plan::journal;
 use firesteel_resources::{
     Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE},
@@ -39,7 +40,7 @@ use serde_json::Value;
 use crate::{
     Control, HostKey, hand_off,
     instances::{self, Standing},
-    journals::{self, event},
+    journals::event,
     map, pools,
 };
 
@@ -223,7 +224,7 @@ impl Control {
         let journal = self.inner.journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
         open(instances::standing(&journal, &asker.claims, self.token_age()))?;
-        Ok(journals::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
+        Ok(journal::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
     }
 
     /// A token opens the configs that the host's own user data fetches, those that these fetch, and no other.

@@ -6,7 +6,7 @@
 //! token onto the disk, would have to boot the host and write to a disk with data on it, for the same end.)
 
 use firesteel_kube::{Part, Status};
-use firesteel_plan::host::State;
+use firesteel_plan::journal;
 use firesteel_resources::{
     BareMetalHost,
     bare_metal_host::annotations::REHANDOFF,
@@ -14,13 +14,7 @@ use firesteel_resources::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    Control,
-    control::key_of,
-    instances::TokenAge,
-    journals::{self, event},
-    map,
-};
+use crate::{Control, control::key_of, instances::TokenAge, journals::event, map};
 
 impl Control {
     /// Answers the wish of a host's owner, if there is one.
@@ -65,7 +59,7 @@ fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: Toke
             status.note(event(now, attempt, "rehandoff", format!("the token is honoured until {until:.0}")));
         }
         Err(why) => {
-            let attempt = journals::attempt(status);
+            let attempt = journal::attempt(status);
             status.note(event(now, attempt, "rehandoff_refused", why.clone()));
             answer.refused = why;
         }
@@ -76,12 +70,10 @@ fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: Toke
 
 /// The installation's attempt and its new deadline by the clock as it is now, or why there is none.
 fn renewed(status: &HostJournalStatus, now: Timestamp, life: SignedDuration) -> Result<(u64, Timestamp), String> {
-    let applied = &status.memory["applied"];
-    let installed = applied["attempt"].as_u64().filter(|_| journals::state(status) == State::Provisioned);
-    let Some(attempt) = installed else {
+    let Some(attempt) = journal::installed(status) else {
         return Err("no OS of this appliance is installed on it".to_owned());
     };
-    if journals::configs_of(status, attempt).is_none_or(|configs| configs.is_empty()) {
+    if journal::configs_of(status, attempt).is_none_or(|configs| configs.is_empty()) {
         return Err("its user data fetches nothing from this appliance, so there is no token".to_owned());
     }
     let record = status.instance.as_ref().filter(|record| record.attempt == attempt);

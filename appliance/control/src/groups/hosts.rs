@@ -1,10 +1,8 @@
 //! Hosts: read where they stand, and given images.
 
 use firesteel_kube::{Part, Status};
-use firesteel_plan::HostMemory;
+use firesteel_plan::{HostMemory, journal::memory as memory_of};
 use firesteel_resources::{BareMetalHost, Image, SecretReference, host_journal::HostJournalStatus};
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use super::Place;
 use crate::{Control, HostKey};
@@ -55,10 +53,7 @@ impl Control {
     /// The inner error: why nothing can be said of it.
     async fn known(&self, key: &HostKey) -> Result<Result<Known, String>, Status> {
         let journal = self.inner.journals.read(key).await?.unwrap_or_default();
-        if journal.memory == Value::Null {
-            return Ok(Ok(Known { memory: HostMemory::default(), journal }));
-        }
-        Ok(match HostMemory::deserialize(&journal.memory) {
+        Ok(match memory_of(&journal) {
             Ok(memory) => Ok(Known { memory, journal }),
             Err(_) => Err("its memory cannot be read by this appliance".to_owned()),
         })
