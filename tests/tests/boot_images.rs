@@ -9,11 +9,10 @@ use firesteel_appliance::serve::kinds;
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{
-    Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, StoreClock, runtime::Tokio,
-};
+use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
+use firesteel_runtime::{StoreClock, Tokio};
 use firesteel_store::{GroupResource, Key, Memory, Op, Store};
 use firesteel_tests::dialing::dialer;
 use jiff::Timestamp;

@@ -18,6 +18,7 @@ use firesteel_resources::{
         TimelineEvent,
     },
 };
+use firesteel_runtime::{HostKey, event, timeout};
 use firesteel_wire::{
     Evidence, Hello, HelloReply, Receipt, ReceiptPlace, Refusal, RefusalReason, Report, ReportReply, StepReport,
     StepState, Verdict, limits,
@@ -25,10 +26,7 @@ use firesteel_wire::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{
-    Control, HostKey, boot_record, claimants, control::unix_milliseconds, journals::event, map, pace::Speed, receipts,
-    runtime::timeout, views::Heard,
-};
+use crate::{Control, boot_record, claimants, control::unix_milliseconds, map, pace::Speed, receipts, views::Heard};
 
 /// Of one receipt's evidence as JSON, the inventory apart. What agents send has less than a tenth of it.
 const EVIDENCE_BYTES_MAX: usize = 16 << 10;

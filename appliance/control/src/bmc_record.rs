@@ -5,9 +5,10 @@ use firesteel_bmc::{
     inventory::{Module, Socket},
 };
 use firesteel_resources::host_journal::{BmcModule, BmcProcessor, BmcRecord, BmcVersion};
+use firesteel_runtime::HostKey;
 use jiff::Timestamp;
 
-use crate::{Control, HostKey};
+use crate::Control;
 
 impl Control {
     /// Keeps the record; what cannot be stored is read again in some hours.

@@ -6,10 +6,11 @@ use firesteel_boot::{
     AskerMismatch, BootAsker, BootEntry, Claims, Mac, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken,
     ipxe::wrong_build, render,
 };
+use firesteel_runtime::HostKey;
 use firesteel_wire::{NetworkPlan, Seed};
 
 use crate::{
-    Control, Denied, HostKey, NetworkEvent,
+    Control, Denied, NetworkEvent,
     boot_again::BootAgain,
     boot_record::BootStage,
     discovery::{self, DiscoveryBoot},

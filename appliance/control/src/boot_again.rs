@@ -17,10 +17,11 @@ use firesteel_plan::{
     host::{Limits, live::live_until},
 };
 use firesteel_resources::host_journal::BootRecord;
+use firesteel_runtime::HostKey;
 use jiff::SignedDuration;
 use serde::Deserialize as _;
 
-use crate::{Control, HostKey, seen::bound_agent};
+use crate::{Control, seen::bound_agent};
 
 /// Within this time another request for the script is the same boot.
 const LOADER_TRIES_AGAIN: SignedDuration = SignedDuration::from_secs(10);

@@ -12,9 +12,8 @@
 use firesteel_boot::{BootAsker, BootFileName, BootSeal};
 use firesteel_plan::journal;
 use firesteel_resources::host_journal::{BootRecord, HostJournalStatus, SentRecord};
+use firesteel_runtime::event;
 use jiff::Timestamp;
-
-use crate::journals::event;
 
 /// A stage that the boot of a token came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

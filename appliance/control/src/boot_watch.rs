@@ -10,11 +10,12 @@ use std::{
 
 use firesteel_boot::{Mac, Sightings, Stage, Stall, ipxe::wrong_build};
 use firesteel_plan::host::NetbootSeen;
+use firesteel_runtime::{ControllerError, timeout};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::{Asker, Control, NetworkEvent, runtime::timeout};
+use crate::{Asker, Control, NetworkEvent};
 
 /// The longest sleep: the wall clock may be set while it waits.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
@@ -138,7 +139,7 @@ fn stage(event: &NetworkEvent, is_host: bool) -> Option<Stage> {
 const AUTOEXEC: &str = "autoexec.ipxe";
 
 /// Says of each boot that came to a stop that it did.
-pub(crate) async fn run(control: Control) -> Result<(), String> {
+pub(crate) async fn run(control: Control) -> Result<(), ControllerError> {
     let watch = control.inner.boot_watch.clone();
     loop {
         let runtime = &*control.config().runtime;

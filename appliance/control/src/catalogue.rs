@@ -18,13 +18,10 @@ use firesteel_resources::{
     boot_image_stream::{Artifact, ArtifactState, Release},
     host_group::ImageReference,
 };
+use firesteel_runtime::{ControllerError, Runtime, timeout};
 use tokio::sync::SetOnce;
 
-use crate::{
-    Control,
-    hand_off::Declared,
-    runtime::{Runtime, timeout},
-};
+use crate::{Control, hand_off::Declared};
 
 /// Parts of artifacts that are images by themselves; the others are only of use together.
 const WHOLE: [&str; 2] = ["disk", "iso"];
@@ -108,10 +105,10 @@ impl Streams {
 }
 
 impl Control {
-    pub(crate) async fn follow_streams(self) -> Result<(), String> {
-        let mut changes = self.inner.boot_streams.subscribe().await.map_err(|status| status.message)?;
+    pub(crate) async fn follow_streams(self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.boot_streams.subscribe().await?;
         loop {
-            let news = match changes.next().await.map_err(|status| status.message)? {
+            let news = match changes.next().await? {
                 Change::Applied(stream) => self.inner.streams.learn(&stream.metadata.name, Some(known_of(&stream))),
                 Change::Deleted(stream) => self.inner.streams.learn(&stream.metadata.name, None),
                 Change::Synced => {

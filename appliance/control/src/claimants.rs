@@ -20,13 +20,13 @@ use firesteel_plan::{
     journal::{self, is_intruder},
 };
 use firesteel_resources::host_journal::{CLAIMANTS_MAX, ClaimRecord, Claimant, HostJournalStatus};
+use firesteel_runtime::{HostKey, event};
 use firesteel_wire::{Hello, Refusal, RefusalReason, Report};
 use jiff::Timestamp;
 
 use crate::{
-    Control, HostKey,
+    Control,
     agents::{busy, refusal},
-    journals::event,
     map,
     seen::cannot_stop,
     views::HostView,

@@ -9,29 +9,29 @@ use std::{
 };
 
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
-use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
+use firesteel_kube::{Change, Core, Objects, Status};
 use firesteel_plan::{journal, policy::Trigger, skew::Minimum};
 use firesteel_resources::{
-    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, HostJournal, MachineConfig,
-    MachineConfigPool, MachineConfiguration, ObjectMeta, Receipt, Secret,
+    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfig, MachineConfigPool,
+    MachineConfiguration, ObjectMeta, Receipt, Secret,
 };
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use firesteel_runtime::{
+    ControllerError, Events, Handles, HostEvents, HostKey, Journals, Loop, Queue, Runtime, StepLock, StepLocks,
+    StoreClock, Tasks, Trust, key_of, sleep,
+};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
 use serde_json::Value;
-use tokio::sync::{Mutex as AsyncMutex, SetOnce, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 use crate::{
-    HostKey,
     boot_watch::{self, BootWatch, UnknownHost},
     catalogue::Streams,
-    clock::{self, StoreClock},
+    clock_doubt,
     configs::{ConfigSettings, settings::Origins},
-    events,
     first_boots::FirstBoots,
     groups::Groups,
     images::Images,
-    journals::Journals,
     leases::LiveLeases,
     logs::HostLogs,
     metrics::Metrics,
@@ -39,10 +39,7 @@ use crate::{
     policy::Policy,
     pools::Pools,
     power::BmcDriver,
-    queue::Queue,
-    runtime::{Ending, Runtime, Task, timeout},
     strangers::RememberedStrangers,
-    trust::Trust,
     views::{Identity, Views},
 };
 
@@ -57,8 +54,6 @@ const NOTES_MAX: usize = 4096;
 const MACHINE_CONFIGS: &str = "machineconfiguration.openshift.io";
 /// Between two looks at a host of which something is damaged.
 const DAMAGE_LOOKED_AT: Duration = Duration::from_secs(60);
-/// Longest wait of a request for the hosts to be read from the store after a start.
-const START_MAX: Duration = Duration::from_secs(5);
 
 /// What the appliance gives to its control loop.
 pub struct Config {
@@ -135,30 +130,17 @@ pub(crate) struct Inner {
     /// One reads which machines are remembered, and the others wait for that.
     pub(crate) strangers_reading: AsyncMutex<()>,
     pub(crate) metrics: Metrics,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Arc<Queue<HostKey>>,
     views: Mutex<Views>,
     pub(crate) started_at: Timestamp,
-    /// All hosts have been read since the start: who is unknown now is unknown.
-    synced: SetOnce<()>,
-    /// All halts have been read since the start.
-    pub(crate) halts_read: SetOnce<()>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     stages: mpsc::Sender<notes::Note>,
     stages_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
-    events: mpsc::Sender<Occurrence>,
-    events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
-    tasks: mpsc::UnboundedSender<(TaskThreads, Task)>,
-    tasks_end: Mutex<Option<mpsc::UnboundedReceiver<(TaskThreads, Task)>>>,
-}
-
-/// On which threads a task runs.
-#[derive(Clone, Copy, Debug)]
-enum TaskThreads {
-    /// Those of control and of whatever serves hosts.
-    Shared,
-    /// Those for what is said to addresses that users name.
-    Outward,
+    events: Events,
+    pub(crate) host_events: HostEvents,
+    steps: StepLocks,
+    tasks: Tasks,
 }
 
 impl fmt::Debug for Inner {
@@ -167,18 +149,12 @@ impl fmt::Debug for Inner {
     }
 }
 
-impl Inner {
-    /// Waits until all hosts have been read after a start.
-    pub(crate) async fn hosts_read(&self) {
-        self.synced.wait().await;
-    }
-}
-
 /// A step under way. It ends with this, also where nobody waits for it any more: whoever asked for a boot
 /// script may have hung up. The host would never be stepped again, so one that was broken off is made up for.
 struct Stepping<'a> {
     control: &'a Control,
-    begun: (HostKey, &'static str),
+    key: HostKey,
+    lock: Option<StepLock>,
     is_over: bool,
 }
 
@@ -190,9 +166,9 @@ impl Stepping<'_> {
 
 impl Drop for Stepping<'_> {
     fn drop(&mut self) {
-        self.control.views().running.remove(&self.begun);
+        self.lock = None;
         if !self.is_over {
-            self.control.inner.queue.wake(&self.begun.0);
+            self.control.inner.queue.wake(&self.key);
         }
     }
 }
@@ -204,11 +180,15 @@ impl Control {
         let core = &config.core;
         let origins = config.configs.origins(&config.endpoints);
         let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
-        let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?.with_reserve();
+        let handles = Handles::new(
+            core,
+            Arc::clone(&config.runtime),
+            config.clock.clone(),
+            config.trust.clone(),
+            config.tells_events,
+        )?;
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
         let (stages, stages_end) = mpsc::channel(NOTES_MAX);
-        let (events, events_end) = mpsc::channel(events::EVENTS_MAX);
-        let (tasks, tasks_end) = mpsc::unbounded_channel();
         Ok(Self {
             inner: Arc::new(Inner {
                 // What the planner says of hosts goes on when room is short, or no host could be deleted then.
@@ -232,7 +212,7 @@ impl Control {
                 streams: Streams::default(),
                 groups: Groups::new(Arc::clone(&config.runtime)),
                 policy: Policy::default(),
-                journals: Journals::new(journals),
+                journals: handles.journals,
                 logs: HostLogs::default(),
                 boot_watch: BootWatch::default(),
                 leases: LiveLeases::default(),
@@ -240,19 +220,17 @@ impl Control {
                 strangers: Mutex::default(),
                 strangers_reading: AsyncMutex::default(),
                 metrics: Metrics::default(),
-                queue: Queue::new(Arc::clone(&config.runtime)),
+                queue: handles.queue,
                 views: Mutex::new(Views::new(config.hosts_at_once)),
                 started_at: config.runtime.now(),
-                synced: SetOnce::new(),
-                halts_read: SetOnce::new(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 stages,
                 stages_end: Mutex::new(Some(stages_end)),
-                events,
-                events_end: Mutex::new(Some(events_end)),
-                tasks,
-                tasks_end: Mutex::new(Some(tasks_end)),
+                events: handles.events,
+                host_events: handles.hosts,
+                steps: handles.steps,
+                tasks: Tasks::default(),
                 config,
             }),
         })
@@ -262,62 +240,46 @@ impl Control {
     ///
     /// # Errors
     /// When the store fails, or a task panicked.
-    pub async fn run(&self) -> Result<(), String> {
-        let take = |what: &str| format!("control is running already: its {what} are taken");
-        let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
-        let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
-        let stages_end = lock(&self.inner.stages_end).take().ok_or_else(|| take("stages"))?;
-        let events_end = lock(&self.inner.events_end).take().ok_or_else(|| take("events"))?;
-        let (failures, mut failed) = mpsc::unbounded_channel();
-        let runtime = &*self.inner.config.runtime;
-        let mut tasks: FuturesUnordered<Ending> = FuturesUnordered::new();
-        tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_halts(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_damage(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_pools(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_streams(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_groups(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().run_groups(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_configuration(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_machine_api_sets(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_cluster_api_sets(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().run_policy(), &failures)));
-        tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end, stages_end), &failures)));
-        tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
-        tasks.push(runtime.spawn(watched(boot_watch::run(self.clone()), &failures)));
-        tasks.push(runtime.spawn(watched(clock::run(self.clone()), &failures)));
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        let taken = ControllerError::Running;
+        let notes_end = lock(&self.inner.notes_end).take();
+        let notes_end = notes_end.ok_or(taken("control is running already: its notes are taken"))?;
+        let stages_end = lock(&self.inner.stages_end).take();
+        let stages_end = stages_end.ok_or(taken("control is running already: its stages are taken"))?;
+        let events = self.inner.events.clone();
+        let mut loops: Vec<Loop> = vec![
+            Box::pin(self.clone().follow_hosts()),
+            Box::pin(self.clone().follow_secrets()),
+            Box::pin(self.clone().follow_halts()),
+            Box::pin(self.clone().follow_damage()),
+            Box::pin(self.clone().follow_pools()),
+            Box::pin(self.clone().follow_streams()),
+            Box::pin(self.clone().follow_groups()),
+            Box::pin(self.clone().run_groups()),
+            Box::pin(self.clone().follow_configuration()),
+            Box::pin(self.clone().follow_machine_api_sets()),
+            Box::pin(self.clone().follow_cluster_api_sets()),
+            Box::pin(self.clone().run_policy()),
+            Box::pin(notes::run(self.clone(), notes_end, stages_end)),
+            Box::pin(async move { events.run().await }),
+            Box::pin(boot_watch::run(self.clone())),
+            Box::pin(clock_doubt::run(self.clone())),
+        ];
         for _ in 0..STEPPERS {
             let control = self.clone();
-            tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
+            loops.push(Box::pin(async move { control.step_forever().await }));
         }
-        loop {
-            tokio::select! {
-                biased;
-                Some(error) = failed.recv() => return Err(error),
-                Some(ended) = tasks.next() => ended?,
-                Some((threads, task)) = tasks_end.recv() => tasks.push(match threads {
-                    TaskThreads::Shared => runtime.spawn(task),
-                    TaskThreads::Outward => runtime.spawn_outward(task),
-                }),
-            }
-        }
+        self.inner.tasks.run(&*self.inner.config.runtime, loops).await
     }
 
     /// Has something done beside the steps; ends with the control loop.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.send_task(TaskThreads::Shared, Box::pin(task));
+        self.inner.tasks.spawn(task);
     }
 
     /// The same on threads of their own: what is said to a BMC or an origin of images may take all of a thread's time.
     pub(crate) fn spawn_outward(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.send_task(TaskThreads::Outward, Box::pin(task));
-    }
-
-    fn send_task(&self, threads: TaskThreads, task: Task) {
-        if self.inner.tasks.send((threads, task)).is_err() {
-            tracing::debug!("a task came after the control loop ended");
-        }
+        self.inner.tasks.spawn_outward(task);
     }
 
     /// The views, for a few instructions: never across an await.
@@ -332,11 +294,7 @@ impl Control {
     /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
     /// and its agent like one of a host that is gone. `false`: they were not in time.
     pub(crate) async fn knows_hosts(&self) -> bool {
-        let all = async {
-            self.inner.synced.wait().await;
-            self.inner.halts_read.wait().await;
-        };
-        timeout(&*self.inner.config.runtime, START_MAX, all).await.is_some()
+        self.inner.host_events.knows_hosts(&*self.inner.config.runtime).await
     }
 
     /// The wall clock.
@@ -350,8 +308,7 @@ impl Control {
     }
 
     pub(crate) async fn sleep(&self, duration: Duration) {
-        let runtime = &self.inner.config.runtime;
-        runtime.sleep_until(runtime.uptime() + duration).await;
+        sleep(&*self.inner.config.runtime, duration).await;
     }
 
     pub(crate) fn stages(&self) -> &mpsc::Sender<notes::Note> {
@@ -375,15 +332,16 @@ impl Control {
         self.inner.boot_watch.unknown(self.now(), |mac| owned.contains(mac))
     }
 
-    pub(crate) fn events(&self) -> &mpsc::Sender<Occurrence> {
+    /// Where events of the API are recorded.
+    pub(crate) fn events(&self) -> &Events {
         &self.inner.events
     }
 
-    async fn step_forever(&self) -> Result<(), String> {
+    async fn step_forever(&self) -> Result<(), ControllerError> {
         // A host cannot be judged before all are known: another one may have its MAC.
-        self.inner.synced.wait().await;
+        self.inner.host_events.hosts_read().await;
         // Nor whether its disks may be changed.
-        self.inner.halts_read.wait().await;
+        self.inner.host_events.halts_read().await;
         loop {
             let key = self.inner.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
@@ -427,12 +385,8 @@ impl Control {
     }
 
     async fn wait_for_step(&self, key: &HostKey) -> Stepping<'_> {
-        loop {
-            match self.begin_step(key) {
-                Some(stepping) => return stepping,
-                None => self.sleep(Duration::from_millis(5)).await,
-            }
-        }
+        let lock = self.inner.steps.wait(key, &*self.inner.config.runtime).await;
+        self.stepping(key, lock)
     }
 
     /// Does something while no step of the host is under way: the journal that is read in it stays as it is, as far as
@@ -470,15 +424,18 @@ impl Control {
 
     /// `None` while another step of the host is under way.
     fn begin_step(&self, key: &HostKey) -> Option<Stepping<'_>> {
-        let begun = (key.clone(), "step");
-        self.views().running.insert(begun.clone()).then(|| Stepping { control: self, begun, is_over: false })
+        self.inner.steps.begin(key).map(|lock| self.stepping(key, lock))
     }
 
-    async fn follow_hosts(self) -> Result<(), String> {
-        let mut changes = self.inner.hosts.subscribe().await.map_err(|status| status.message)?;
+    fn stepping(&self, key: &HostKey, lock: StepLock) -> Stepping<'_> {
+        Stepping { control: self, key: key.clone(), lock: Some(lock), is_over: false }
+    }
+
+    async fn follow_hosts(self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.hosts.subscribe().await?;
         let mut known: BTreeMap<HostKey, ObjectMeta> = BTreeMap::new();
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(host) => {
                     let key = key_of(&host);
                     self.host_is_readable(&key);
@@ -521,8 +478,7 @@ impl Control {
                     // Once: a watch that began anew finds the hosts that were counted before.
                     let hosts: Vec<HostKey> = known.keys().cloned().collect();
                     self.views().slots.expect(hosts);
-                    // Told again by a watch that began anew.
-                    let _known_before = self.inner.synced.set(());
+                    self.inner.host_events.note_hosts_read();
                 }
                 Change::Undecodable { name, error } => {
                     self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
@@ -560,10 +516,10 @@ impl Control {
     }
 
     /// A changed Secret may be what a host of its namespace waits for.
-    async fn follow_secrets(self) -> Result<(), String> {
-        let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
+    async fn follow_secrets(self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.secrets.subscribe().await?;
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(secret) => {
                     self.inner.pools.secret_seen(&secret, &self.inner.origins.urls);
                     self.secret_changed(&secret.metadata);
@@ -576,24 +532,6 @@ impl Control {
             }
         }
     }
-}
-
-/// A loop whose failure ends all others.
-fn watched(
-    task: impl Future<Output = Result<(), String>> + Send + 'static,
-    failures: &mpsc::UnboundedSender<String>,
-) -> Task {
-    let failures = failures.clone();
-    Box::pin(async move {
-        if let Err(error) = task.await {
-            // Nobody listens only when another part failed first.
-            drop(failures.send(error));
-        }
-    })
-}
-
-pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {
-    HostKey { namespace: host.metadata.namespace.clone(), name: host.metadata.name.clone() }
 }
 
 /// Unix milliseconds; 0 before 1970.

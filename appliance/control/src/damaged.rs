@@ -12,8 +12,9 @@
 use firesteel_kube::{Part, Status};
 use firesteel_plan::host::DAMAGED;
 use firesteel_resources::{Condition, set_condition};
+use firesteel_runtime::{ControllerError, HostKey};
 
-use crate::{Control, HostKey, views::Views};
+use crate::{Control, views::Views};
 
 /// The event of it, and the condition's reason, which is the API's word.
 const EVENT: &str = "StoredObjectDamaged";
@@ -47,7 +48,7 @@ impl Control {
                 None => String::new(),
             }
         };
-        self.tell_of(key, &uid, EVENT, true, why.to_owned());
+        self.events().tell_of(key, &uid, EVENT, true, why.to_owned());
     }
 
     /// A stored BareMetalHost is there again as it should be, or is gone.
@@ -71,7 +72,7 @@ impl Control {
             view.damage = Some(text.clone());
             view.uid.clone()
         };
-        self.tell_of(key, &uid, EVENT, true, text.clone());
+        self.events().tell_of(key, &uid, EVENT, true, text.clone());
         let now = self.now();
         let told = self.inner.hosts.modify(&key.namespace, &key.name, Part::Status, |host| {
             let condition = Condition::new(DAMAGED, true, REASON, &text).observed(host.metadata.generation);
@@ -92,7 +93,7 @@ impl Control {
 
     /// Has all hosts looked at when damage is found, or is over: a host that has to freeze freezes before it is asked
     /// anything.
-    pub(crate) async fn follow_damage(self) -> Result<(), String> {
+    pub(crate) async fn follow_damage(self) -> Result<(), ControllerError> {
         let mut changes = self.config().core.store().damage_changes();
         // Its end is that of the store, which others tell.
         while changes.changed().await.is_ok() {

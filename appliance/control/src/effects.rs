@@ -17,11 +17,11 @@ use firesteel_resources::{
     hardware_data,
     host_journal::HostJournalStatus,
 };
+use firesteel_runtime::{HostKey, key_of};
 use firesteel_wire as wire;
 
 use crate::{
-    Control, HostKey,
-    control::key_of,
+    Control,
     hand_off::{self, Reading, User, file},
 };
 

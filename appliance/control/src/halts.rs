@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_kube::{Change, Occurrence, Regarding, Status, UnstoredObjects};
+use firesteel_kube::{Change, Status, UnstoredObjects};
 use firesteel_plan::host as plan;
 use firesteel_resources::{Halt, kinds::HALT as KIND};
+use firesteel_runtime::{ControllerError, HostKey, regarding};
 use jiff::Timestamp;
 
-use crate::{Control, HostKey};
+use crate::Control;
 
 /// What a reply says before the halts were read, or the host was looked at, after a start.
 const NOT_LOOKED: &str = "the appliance has just started and has not looked at this host yet";
@@ -65,24 +66,23 @@ impl Control {
         })
     }
 
-    pub(crate) async fn follow_halts(self) -> Result<(), String> {
-        let failed = |status: Status| status.message;
+    pub(crate) async fn follow_halts(self) -> Result<(), ControllerError> {
         let mut held = self.config().core.unstored();
-        let mut changes = self.inner.halts.subscribe().await.map_err(failed)?;
+        let mut changes = self.inner.halts.subscribe().await?;
         loop {
             let unstored = held.borrow_and_update().clone();
-            self.hold_unstored(&unstored).await.map_err(failed)?;
+            self.hold_unstored(&unstored).await?;
             let change = tokio::select! {
                 biased;
                 // Its other end lives as long as this.
                 _ = held.changed() => continue,
-                change = changes.next() => change.map_err(failed)?,
+                change = changes.next() => change?,
             };
             match change {
                 Change::Applied(halt) => {
                     let name = halt.metadata.name.clone();
                     let is_new = self.views().halts.all().insert(name, in_force(&halt)).is_none();
-                    let is_late = self.inner.halts_read.get().is_some();
+                    let is_late = self.inner.host_events.are_halts_read();
                     if is_new {
                         tracing::warn!(by = %halt.spec.by, reason = %halt.spec.reason, "the fleet is halted: no disk is changed");
                         self.wake_hosts(|_| true);
@@ -100,8 +100,7 @@ impl Control {
                 }
                 Change::Synced => {
                     self.views().halts.read_all();
-                    // Told again by a watch that began anew.
-                    let _known_before = self.inner.halts_read.set(());
+                    self.inner.host_events.note_halts_read();
                 }
                 Change::Undecodable { name, error } => {
                     tracing::error!(halt = %name.name, %error, "a stored halt cannot be read: it counts as one");
@@ -142,20 +141,8 @@ impl Control {
     }
 
     fn tell(&self, halt: &Halt, reason: &str, is_warning: bool, message: String) {
-        if !self.config().tells_events {
-            return;
-        }
-        let regarding = Regarding {
-            api_version: "firesteel.dev/v1alpha1".to_owned(),
-            kind: "Halt".to_owned(),
-            namespace: String::new(),
-            name: halt.metadata.name.clone(),
-            uid: halt.metadata.uid.clone(),
-        };
-        let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
-        if self.events().try_send(happened).is_err() {
-            tracing::warn!(halt = %halt.metadata.name, "too many events are waiting: this one is in the log alone");
-        }
+        let regarding = regarding("firesteel.dev/v1alpha1", "Halt", &halt.metadata);
+        self.events().tell_about(regarding, reason, is_warning, message);
     }
 }
 

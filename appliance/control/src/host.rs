@@ -12,15 +12,14 @@ use firesteel_resources::{
     bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
     host_journal::{HostJournalStatus, JournalReason},
 };
+use firesteel_runtime::{HostKey, event, key_of};
 use firesteel_wire as wire;
 use jiff::Timestamp;
 
 use crate::{
-    Control, HostKey,
-    control::key_of,
+    Control,
     hand_off::promised_by,
     instances,
-    journals::event,
     metrics::Standing,
     pools::Member,
     views::{Identity, NetworkView},
@@ -67,7 +66,7 @@ impl Control {
         let standing = plan::host::standing(&step.memory, &seen);
         let next = self.views().slots.settle(key, standing, deletes);
         next.iter().for_each(|key| self.inner.queue.wake(key));
-        self.announce(&seen.host.metadata, &step.events, now);
+        self.events().announce(&seen.host.metadata, &step.events, now);
         let shut = plan::host::gate::shut(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
         self.note_place(key, &seen.host, &step.memory, &journal.status);

@@ -1,8 +1,9 @@
 //! Hosts that call themselves the same: a UUID that two hosts are known by is identity for neither. Pure.
 
 use firesteel_plan::host::{SharedUuid, identity::usable_uuid};
+use firesteel_runtime::HostKey;
 
-use crate::{HostKey, views::Views};
+use crate::views::Views;
 
 impl Views {
     /// Finds another host that is known by the same UUID.

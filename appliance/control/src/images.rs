@@ -9,12 +9,12 @@ use firesteel_resources::{
     BareMetalHost, Image, Secret,
     bare_metal_host::{ChecksumType, ImageFormat, annotations::IMAGE_LOGIN},
 };
+use firesteel_runtime::{HostKey, key_of};
 use jiff::Timestamp;
 
 use crate::{
-    Control, HostKey,
+    Control,
     acquired_image::AcquiredImage,
-    control::key_of,
     views::{ImageKey, LoginSecret},
 };
 
@@ -216,7 +216,7 @@ impl Control {
             Ok(AcquiredImage { ready, warnings }) => {
                 tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
                 for warning in warnings {
-                    self.tell_of(&host, &uid, "ImageWarning", true, format!("the image {url}: {warning}"));
+                    self.events().tell_of(&host, &uid, "ImageWarning", true, format!("the image {url}: {warning}"));
                 }
                 ImageView::Ready(ready)
             }

@@ -13,10 +13,11 @@ use firesteel_boot::{Claims, NO_EXPIRY, Purpose};
 use firesteel_ignition as ignition;
 use firesteel_plan::{clock::is_over, journal};
 use firesteel_resources::host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord, TokenCount};
+use firesteel_runtime::{HostKey, event};
 use jiff::SignedDuration;
 use ring::hmac;
 
-use crate::{Control, Denied, HostKey, console::ConsoleText, journals::event};
+use crate::{Control, Denied, console::ConsoleText};
 
 /// Of a report of a first boot that failed: the tail of Ignition's log.
 pub const FAILURE_BYTES_MAX: usize = 16 << 10;
@@ -163,7 +164,13 @@ impl Control {
         match changed {
             Some(Standing::Open | Standing::Expired) => {
                 tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
-                self.tell_of(&key, &claims.subject, "FirstBootFailed", true, format!("the first boot failed: {last}"));
+                self.events().tell_of(
+                    &key,
+                    &claims.subject,
+                    "FirstBootFailed",
+                    true,
+                    format!("the first boot failed: {last}"),
+                );
                 self.inner.queue.wake(&key);
                 Ok(())
             }

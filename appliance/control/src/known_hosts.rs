@@ -102,10 +102,11 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use firesteel_boot::Mac;
+    use firesteel_runtime::HostKey;
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{HostKey, views::Identity};
+    use crate::views::Identity;
 
     const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));

@@ -22,9 +22,9 @@
 //! installed, and [`policy`] says which image each set is to have. [`streams`] follows boot image streams; it shares
 //! nothing with the hosts but the store of images, so that it also runs where no machine is served.
 //!
-//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), the clock as the store
-//! knows it ([`StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and
-//! runs all of this unchanged.
+//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`firesteel_runtime::Runtime`]), the clock as
+//! the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation
+//! brings its own and runs all of this unchanged.
 
 mod acquired_image;
 mod agents;
@@ -36,14 +36,13 @@ mod boot_record;
 mod boot_watch;
 mod catalogue;
 mod claimants;
-mod clock;
+mod clock_doubt;
 mod configs;
 mod console;
 mod control;
 mod damaged;
 mod discovery;
 mod effects;
-mod events;
 mod first_boots;
 mod groups;
 mod halts;
@@ -52,7 +51,6 @@ mod host;
 mod identity;
 mod images;
 mod instances;
-mod journals;
 mod known_hosts;
 mod leases;
 mod logins;
@@ -68,25 +66,19 @@ mod pace;
 mod policy;
 mod pools;
 mod power;
-mod queue;
 pub mod receipts;
 mod remembered;
 mod removed_images;
-pub mod runtime;
 mod said_refusals;
 mod seen;
 mod shown_write;
 mod strangers;
 pub mod streams;
-mod trust;
 mod views;
-
-use std::fmt;
 
 pub use acquired_image::AcquiredImage;
 pub use boot::{BootGrant, BootScript, ScriptKind};
 pub use boot_watch::UnknownHost;
-pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
 pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
@@ -101,20 +93,6 @@ pub use network::{Asker, NetworkEvent};
 pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, SchemeDriver};
 pub use receipts::verify as verify_receipt;
 pub use strangers::DISCOVERED_MAX;
-pub use trust::{Bundle, Trust};
-
-/// A host's place in the API.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostKey {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl fmt::Display for HostKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// Why something is not given to a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 
 use firesteel_bmc::BmcAddress;
 use firesteel_plan::host::{BmcFault, BmcFaultKind, Limits};
+use firesteel_runtime::HostKey;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Control, HostKey};
+use crate::Control;
 
 /// No BMC counts longer, and nobody asks for older ones.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);

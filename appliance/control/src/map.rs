@@ -13,8 +13,10 @@ use firesteel_resources::{
     },
     hardware_data::Vlan,
 };
-use firesteel_wire::{self as wire, limits, text};
+use firesteel_wire::{self as wire, limits};
 use jiff::Timestamp;
+
+pub(crate) use firesteel_runtime::{field, line};
 
 // Of each disk that a host may name, a receipt of its erasure is kept.
 const _: () = assert!(limits::DISKS_MAX < firesteel_resources::host_journal::RECEIPTS_MAX);
@@ -170,20 +172,6 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
 /// What can stop an erasure is kept first, also of an agent whose lists are longer than this end's.
 fn contents(told: &DiskContents) -> DiskContents {
     told.clone().bounded().with_texts(&field)
-}
-
-/// A text from a host: bounded, and without characters that are not seen.
-#[must_use]
-pub(crate) fn field(foreign: &str) -> String {
-    let end = foreign.floor_char_boundary(limits::FIELD_BYTES_MAX);
-    foreign[..end].chars().map(|c| if text::is_hidden(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// A log line or error from a host: longer than a field, bounded all the same.
-#[must_use]
-pub(crate) fn line(foreign: &str) -> String {
-    let end = foreign.floor_char_boundary(limits::LOG_LINE_BYTES_MAX);
-    foreign[..end].chars().map(|c| if text::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

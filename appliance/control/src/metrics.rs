@@ -19,6 +19,7 @@ use firesteel_plan::host::{
     outlook::{Outlook, Prospect, is_held_up, is_set_aside, moved_at, of_fleet, prospect},
 };
 use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
+use firesteel_runtime::HostKey;
 use jiff::Timestamp;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -26,7 +27,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{Control, HostKey, views::Views};
+use crate::{Control, views::Views};
 
 /// Hosts that are counted by name. Each may have some forty series.
 pub const HOSTS_NAMED_MAX: usize = 500;

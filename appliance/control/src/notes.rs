@@ -10,14 +10,12 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use firesteel_boot::Mac;
 use firesteel_plan::journal;
 use firesteel_resources::host_journal::NetworkNote;
+use firesteel_runtime::{ControllerError, HostKey, timeout};
 use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::{
-    Control, HostKey, NetworkEvent, boot::mac_with_colons, boot_record::StageNote, note_pace::NotePace,
-    runtime::timeout,
-};
+use crate::{Control, NetworkEvent, boot::mac_with_colons, boot_record::StageNote, note_pace::NotePace};
 
 /// The longest sleep: the wall clock may be set while it waits.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
@@ -93,7 +91,7 @@ pub(crate) async fn run(
     control: Control,
     mut notes: mpsc::Receiver<Note>,
     mut stages: mpsc::Receiver<Note>,
-) -> Result<(), String> {
+) -> Result<(), ControllerError> {
     let mut pace = NotePace::default();
     loop {
         let wait = pace.poll_timeout().map_or(SLEEP_MAX, |at| {

@@ -15,11 +15,12 @@ use firesteel_dial::Dialer;
 use firesteel_facts::{Arch, shown_url};
 use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, Power};
 use firesteel_resources::{BareMetalHost, bare_metal_host};
+use firesteel_runtime::{HostKey, key_of, timeout};
 use jiff::{SignedDuration, Timestamp};
 
 use act::{Booting, act};
 
-use crate::{Control, HostKey, console::Listening, control::key_of, images, logins::Account, runtime::timeout};
+use crate::{Control, console::Listening, images, logins::Account};
 
 /// One call with all its requests; the driver bounds each request by itself.
 const CALL_TIMEOUT: Duration = Duration::from_secs(100);

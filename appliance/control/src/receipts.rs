@@ -21,11 +21,12 @@ use firesteel_resources::{
     host_journal::{HostJournalStatus, ReceiptRecord},
     receipt::{HOST_LABEL, RECEIPTS_OF_GONE_MAX, ReceiptStatus, excess, name},
 };
+use firesteel_runtime::HostKey;
 use firesteel_wire as wire;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::Value;
 
-use crate::{Control, HostKey, seen};
+use crate::{Control, seen};
 use document::{Document, Done, Frame, Host, ObservedBoot};
 
 impl Control {

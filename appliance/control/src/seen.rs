@@ -14,6 +14,7 @@ use firesteel_resources::{
     BareMetalHost,
     host_journal::{AgentBinding, HostJournalStatus},
 };
+use firesteel_runtime::{HostKey, key_of};
 use firesteel_wire::{self as wire, Report, StepState};
 use jiff::{SignedDuration, Timestamp};
 use ring::signature::KeyPair as _;
@@ -21,8 +22,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, boot::mac_with_colons, control::key_of, hand_off::Reading, logins::Account, network_data, pace,
-    shown_write::shown_write, views::NetworkView,
+    Control, boot::mac_with_colons, hand_off::Reading, logins::Account, network_data, pace, shown_write::shown_write,
+    views::NetworkView,
 };
 
 /// A discovery agent that has not reported for this long is gone.

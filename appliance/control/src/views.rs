@@ -12,12 +12,12 @@ use firesteel_boot::{BootEntry, Mac, Observation};
 use firesteel_images::import::Format;
 use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;
+use firesteel_runtime::HostKey;
 use firesteel_wire as wire;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use crate::{
-    HostKey,
     claimants::ClaimsHeard,
     configs::Refusals,
     console::Consoles,

@@ -24,9 +24,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::{Control, StoreClock};
+use firesteel_control::Control;
 use firesteel_images::import::ImageStore;
 use firesteel_kube::{Api, Status};
+use firesteel_runtime::StoreClock;
 use firesteel_store::Store;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;

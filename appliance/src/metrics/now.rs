@@ -7,9 +7,10 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use firesteel_control::{Control, StoreClock, Survey};
+use firesteel_control::{Control, Survey};
 use firesteel_images::import::ImageStore;
 use firesteel_kube::Api;
+use firesteel_runtime::StoreClock;
 use firesteel_store::{FLUSH_BOUNDS_US, Flushes, Store};
 use jiff::Timestamp;
 use prometheus_client::{

@@ -9,9 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
-use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, StoreClock};
+use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver};
 use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
+use firesteel_runtime::StoreClock;
 use jiff::SignedDuration;
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
@@ -156,7 +157,7 @@ impl Machines {
             tasks.spawn(server.run(on_config));
         }
         services.spawn(tasks, core);
-        tasks.spawn(async move { control.run().await.map_err(|error| anyhow::anyhow!(error)) });
+        tasks.spawn(async move { control.run().await.map_err(anyhow::Error::from) });
     }
 }
 

@@ -73,6 +73,6 @@ impl FollowedStreams {
 
     /// Starts to follow.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>) {
-        tasks.spawn(async move { self.streams.run().await.map_err(|error| anyhow::anyhow!(error)) });
+        tasks.spawn(async move { self.streams.run().await.map_err(anyhow::Error::from) });
     }
 }

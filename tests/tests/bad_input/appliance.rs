@@ -12,8 +12,7 @@ use firesteel_appliance::serve::kinds;
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
-use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, StoreClock, Trust};
+use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver};
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, life};
@@ -21,6 +20,7 @@ use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
+use firesteel_runtime::{ControllerError, Ending, Runtime, StoreClock, Task, Tokio, Trust};
 use firesteel_store::Durability;
 use firesteel_tests::dialing;
 use jiff::{SignedDuration, Timestamp};
@@ -100,7 +100,7 @@ pub(crate) struct Appliance {
     pub(crate) passed_s: Arc<AtomicU64>,
     pub(crate) clock: StoreClock,
     pub(crate) trust: Trust,
-    looped: tokio::task::JoinHandle<Result<(), String>>,
+    looped: tokio::task::JoinHandle<Result<(), ControllerError>>,
     /// What becomes of objects by their owners and namespaces.
     lives: tokio::task::JoinHandle<Result<(), Status>>,
 }

@@ -10,12 +10,13 @@ use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, StoreClock, runtime::Runtime};
+use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
 use firesteel_resources::{BareMetalHost, Halt, Secret};
+use firesteel_runtime::{Runtime, StoreClock};
 use firesteel_store::{Memory, Store};
 use jiff::Timestamp;
 use ring::{digest, hmac, signature::Ed25519KeyPair};
@@ -145,7 +146,7 @@ impl Appliance {
                 // A refused write at the start is tried again by the next life.
                 let ready = prepared.ensure_namespace("default").await.map_err(|status| status.message);
                 let ended = match ready {
-                    Ok(()) => running.run().await,
+                    Ok(()) => running.run().await.map_err(|error| error.to_string()),
                     Err(error) => Err(error),
                 };
                 lock(&outbox).push(Out::Ended { life, error: ended.err().unwrap_or_default() });

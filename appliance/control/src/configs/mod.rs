@@ -34,13 +34,13 @@ use firesteel_resources::{
     Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE},
 };
+use firesteel_runtime::{HostKey, event};
 use firesteel_wire::hand_off::{Arguments, is_argument};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, hand_off,
+    Control, hand_off,
     instances::{self, Standing},
-    journals::event,
     map, pools,
 };
 
@@ -383,7 +383,7 @@ impl Control {
         if let Err(status) = self.inner.journals.change(key, |status| status.note_again(noted.clone())).await {
             tracing::warn!(host = %key, error = %status.message, "writing the timeline");
         }
-        self.tell_of(key, &claims.subject, "ConfigRefused", true, text);
+        self.events().tell_of(key, &claims.subject, "ConfigRefused", true, text);
     }
 
     /// Nobody's host can be told: the Provisioning object is, and the log, as seldom.
@@ -396,7 +396,7 @@ impl Control {
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
         let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, map::field(ask.name));
-        self.tell_of_network("ConfigRefused", true, text).await;
+        self.events().tell_of_network("ConfigRefused", true, text).await;
     }
 
     /// What every URL of a config of ours begins with; that of managed stubs comes first.

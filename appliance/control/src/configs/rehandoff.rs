@@ -12,9 +12,10 @@ use firesteel_resources::{
     bare_metal_host::annotations::REHANDOFF,
     host_journal::{HostJournalStatus, Rehandoff, TokenCount},
 };
+use firesteel_runtime::{event, key_of};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Control, control::key_of, instances::TokenAge, journals::event, map};
+use crate::{Control, instances::TokenAge, map};
 
 impl Control {
     /// Answers the wish of a host's owner, if there is one.
@@ -39,7 +40,7 @@ impl Control {
                 (None, why) => ("RehandoffRefused", format!("its token stays as it is: {why}")),
             };
             tracing::info!(host = %key, reason, "{text}");
-            self.tell_of(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
+            self.events().tell_of(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
         }
         let forget = |host: &mut BareMetalHost| {
             if host.metadata.annotation(REHANDOFF).map(map::field).as_ref() == Some(&asked) {

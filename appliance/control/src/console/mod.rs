@@ -28,14 +28,13 @@ use std::{collections::HashMap, time::Duration};
 use firesteel_bmc::{BmcAddress, Error, ipmi::Spoken};
 use firesteel_plan::{HostMemory, Seen};
 use firesteel_resources::{BareMetalHost, host_journal::InstanceRecord};
+use firesteel_runtime::{HostKey, key_of, timeout};
 use tokio::sync::watch;
 
 use crate::{
-    Control, HostKey,
-    control::key_of,
+    Control,
     logins::Account,
     power::{BmcConsole, Login},
-    runtime::timeout,
 };
 
 pub use text::ConsoleText;

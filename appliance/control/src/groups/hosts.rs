@@ -3,9 +3,10 @@
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{HostMemory, journal::memory as memory_of};
 use firesteel_resources::{BareMetalHost, Image, SecretReference, host_journal::HostJournalStatus};
+use firesteel_runtime::HostKey;
 
 use super::Place;
-use crate::{Control, HostKey};
+use crate::Control;
 
 /// What is to stand in a host's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]

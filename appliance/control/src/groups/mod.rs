@@ -37,6 +37,7 @@ use firesteel_resources::{
     host_group::{CANARY_HALTED, ImageReference},
     host_journal::HostJournalStatus,
 };
+use firesteel_runtime::{ControllerError, HostKey, Queue, Runtime};
 
 pub(crate) use pass::readable;
 pub(crate) use place::Place;
@@ -44,7 +45,7 @@ pub(crate) use tell::name as name_of_image;
 
 use place::Stand;
 
-use crate::{Control, HostKey, queue::Queue, runtime::Runtime};
+use crate::Control;
 
 /// From a change to the pass: what changes together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -55,7 +56,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// By namespace; its keys name no host.
-    queue: Queue,
+    queue: Queue<HostKey>,
     /// The groups that there are, with what the policy looks at.
     known: Mutex<BTreeMap<HostKey, Seen>>,
     gives: Mutex<gives::Gives>,
@@ -133,10 +134,10 @@ impl Groups {
 }
 
 impl Control {
-    pub(crate) async fn follow_groups(self) -> Result<(), String> {
-        let mut changes = self.inner.host_groups.subscribe().await.map_err(|status| status.message)?;
+    pub(crate) async fn follow_groups(self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.host_groups.subscribe().await?;
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(group) => {
                     let seen = Seen::of(&group);
                     let before = self.inner.groups.lock().insert(key_of(&group), seen.clone());
@@ -160,9 +161,9 @@ impl Control {
     }
 
     /// Works on the namespaces that are due, one after the other.
-    pub(crate) async fn run_groups(self) -> Result<(), String> {
+    pub(crate) async fn run_groups(self) -> Result<(), ControllerError> {
         // A host that is not known yet would seem to have left its group.
-        self.inner.hosts_read().await;
+        self.inner.host_events.hosts_read().await;
         self.inner.streams.read.wait().await;
         loop {
             let key = self.inner.groups.queue.next().await;

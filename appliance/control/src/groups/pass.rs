@@ -10,6 +10,7 @@ use firesteel_plan::{
 use firesteel_resources::{
     HostGroup, Image, MachineConfiguration, host_group::CHANGED_BY_ANNOTATION, machine_configuration::SINGLETON,
 };
+use firesteel_runtime::{HostKey, regarding};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use super::{
     images::{self, Given},
     tell,
 };
-use crate::{Control, HostKey, events::regarding, policy::stubs, pools::managed_name};
+use crate::{Control, policy::stubs, pools::managed_name};
 
 /// What one pass looks at, beside a group itself.
 struct Sight {
@@ -147,7 +148,7 @@ impl Control {
             self.inner.host_groups.update_status(&stored).await?;
             for told in tell::changes(&group.status, &step.status) {
                 tracing::info!(namespace = %sight.namespace, group = %group.metadata.name, reason = told.reason, "{}", told.message);
-                self.tell_about(
+                self.events().tell_about(
                     regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata),
                     told.reason,
                     told.is_warning,
@@ -220,14 +221,14 @@ impl Control {
                     Give::Wait(why) => ("ImageTakenBack", format!("the group {group} lets it wait: {}", why.message)),
                 };
                 tracing::info!(host = %key, reason, "{message}");
-                self.tell_of(&key, &place.uid, reason, false, message);
+                self.events().tell_of(&key, &place.uid, reason, false, message);
                 if is_last {
                     let message = format!(
                         "the group {group} has written its image {GIVES_MAX} times; if something else sets it back again, \
                          it stays so: find and stop the other writer, then change the group's spec"
                     );
                     tracing::warn!(host = %key, "{message}");
-                    self.tell_of(&key, &place.uid, "ImageFought", true, message);
+                    self.events().tell_of(&key, &place.uid, "ImageFought", true, message);
                 }
             }
             Err(status) => {

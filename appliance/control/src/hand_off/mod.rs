@@ -32,8 +32,9 @@ mod tests;
 use firesteel_images::Sha256;
 use firesteel_kube::Status;
 use firesteel_resources::{BareMetalHost, Secret, meta::SecretReference};
+use firesteel_runtime::key_of;
 
-use crate::{Control, control::key_of};
+use crate::Control;
 use given::Given;
 
 pub(crate) use forms::{Extras, compose, file, wanted_arguments};
@@ -85,7 +86,7 @@ impl Control {
         let is_news = self.views().hosts.get_mut(&key).is_some_and(|view| is_news(&mut view.warned, kept, given));
         for warning in given.warnings.iter().filter(|_| is_news) {
             tracing::warn!(host = %key, %warning, "what the OS is to be handed");
-            self.tell_of(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
+            self.events().tell_of(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
         }
     }
 

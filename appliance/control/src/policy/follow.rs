@@ -4,32 +4,33 @@ use std::collections::BTreeMap;
 
 use firesteel_kube::{Change, Objects};
 use firesteel_plan::policy::Trigger;
+use firesteel_runtime::ControllerError;
 use serde_json::Value;
 
 use crate::Control;
 
 impl Control {
     /// The policy, and the sets of machines in both groups.
-    pub(crate) async fn follow_configuration(self) -> Result<(), String> {
+    pub(crate) async fn follow_configuration(self) -> Result<(), ControllerError> {
         let objects = self.inner.configuration_values.clone();
         self.follow_values(objects, Trigger::PolicyChanged).await
     }
 
-    pub(crate) async fn follow_machine_api_sets(self) -> Result<(), String> {
+    pub(crate) async fn follow_machine_api_sets(self) -> Result<(), ControllerError> {
         let objects = self.inner.machine_api_sets.clone();
         self.follow_values(objects, Trigger::MachineSetChanged).await
     }
 
-    pub(crate) async fn follow_cluster_api_sets(self) -> Result<(), String> {
+    pub(crate) async fn follow_cluster_api_sets(self) -> Result<(), ControllerError> {
         let objects = self.inner.cluster_api_sets.clone();
         self.follow_values(objects, Trigger::MachineSetChanged).await
     }
 
-    async fn follow_values(&self, objects: Objects<Value>, trigger: Trigger) -> Result<(), String> {
-        let mut changes = objects.subscribe().await.map_err(|status| status.message)?;
+    async fn follow_values(&self, objects: Objects<Value>, trigger: Trigger) -> Result<(), ControllerError> {
+        let mut changes = objects.subscribe().await?;
         let mut known: BTreeMap<(String, String), Value> = BTreeMap::new();
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(object) => {
                     let asked = asked(&object);
                     if known.insert(name(&object), asked.clone()) != Some(asked) {

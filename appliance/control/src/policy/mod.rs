@@ -32,6 +32,7 @@ use firesteel_plan::{
     policy::{Decided, Decision, Trigger},
     skew::Upgradeable,
 };
+use firesteel_runtime::ControllerError;
 use tokio::sync::Notify;
 
 use crate::Control;
@@ -133,9 +134,9 @@ impl Policy {
 }
 
 impl Control {
-    pub(crate) async fn run_policy(self) -> Result<(), String> {
+    pub(crate) async fn run_policy(self) -> Result<(), ControllerError> {
         // A fleet that is half known would seem to be of one architecture.
-        self.inner.hosts_read().await;
+        self.inner.host_events.hosts_read().await;
         self.inner.streams.read.wait().await;
         self.inner.policy.ring(Trigger::Started);
         let mut keeper = pass::Keeper::new(self.clone());

@@ -95,7 +95,7 @@ impl Keeper {
                     let stub = stub.then(|| "its stub was brought to the current version".to_owned());
                     let message = [image, stub].into_iter().flatten().collect::<Vec<_>>().join("; ");
                     tracing::info!(set = %key, "{message}");
-                    control.tell_about(place.regarding.clone(), "BootImageChanged", false, message);
+                    control.events().tell_about(place.regarding.clone(), "BootImageChanged", false, message);
                 }
                 Err(status) => {
                     has_failed = true;
@@ -128,7 +128,7 @@ impl Keeper {
                 && let Some(place) = sets.places.get(key)
             {
                 tracing::warn!(set = %key, "{why}");
-                self.control.tell_about(place.regarding.clone(), "BootImageDegraded", true, why.clone());
+                self.control.events().tell_about(place.regarding.clone(), "BootImageDegraded", true, why.clone());
             }
         }
         self.told.retain(|key| decided.decisions.contains_key(key));

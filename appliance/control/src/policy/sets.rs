@@ -8,10 +8,11 @@ use firesteel_resources::{
     HostGroup, ObjectMeta,
     machine_set::{self, TemplateImage},
 };
+use firesteel_runtime::regarding;
 use serde_json::Value;
 
 use super::stubs::{Rewrite, stub_name_of};
-use crate::{Control, events::regarding, groups::readable};
+use crate::{Control, groups::readable};
 
 /// All sets, and what is needed to change them.
 #[derive(Debug, Default)]

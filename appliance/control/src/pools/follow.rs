@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use firesteel_kube::{Change, Objects, Status};
+use firesteel_kube::{Change, Objects};
 use firesteel_resources::machine_config::{MachineConfig, pool::MachineConfigPool};
+use firesteel_runtime::ControllerError;
 
 use super::pass::Pass;
 use crate::Control;
@@ -55,12 +56,11 @@ impl Due {
 
 impl Control {
     /// Ends when the store cannot be followed.
-    pub(crate) async fn follow_pools(self) -> Result<(), String> {
-        let failed = |status: Status| status.message;
+    pub(crate) async fn follow_pools(self) -> Result<(), ControllerError> {
         let pools: Objects<MachineConfigPool> = self.inner.pool_objects.clone();
         let configs: Objects<MachineConfig> = self.inner.config_objects.clone();
-        let mut pool_changes = pools.subscribe().await.map_err(failed)?;
-        let mut config_changes = configs.subscribe().await.map_err(failed)?;
+        let mut pool_changes = pools.subscribe().await?;
+        let mut config_changes = configs.subscribe().await?;
         let mut trust_changes = self.config().trust.subscribe();
         let (mut followed, mut pass) = (Followed::default(), Pass::new(self.clone()));
         let (mut pools_read, mut configs_read, mut due) = (false, false, Due::ALL);
@@ -72,12 +72,12 @@ impl Control {
             tokio::select! {
                 biased;
                 change = pool_changes.next() => {
-                    let change = change.map_err(failed)?;
+                    let change = change?;
                     pools_read |= matches!(change, Change::Synced);
                     due = due.and(followed.pool(change));
                 }
                 change = config_changes.next() => {
-                    let change = change.map_err(failed)?;
+                    let change = change?;
                     configs_read |= matches!(change, Change::Synced);
                     due = due.and(followed.config(change));
                 }

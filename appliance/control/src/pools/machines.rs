@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use firesteel_plan::{HostMemory, host::State};
 use firesteel_resources::{BareMetalHost, host_journal::HostJournalStatus};
+use firesteel_runtime::HostKey;
 
 use super::status::Machines;
-use crate::{Control, HostKey, instances, pools::Pools};
+use crate::{Control, instances, pools::Pools};
 
 /// A host as its pool sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -28,13 +28,10 @@ use std::{
 
 use firesteel_ignition::{self as ignition, render::Rendered, stub::form};
 use firesteel_resources::Secret;
+use firesteel_runtime::{HostKey, Runtime, timeout};
 use tokio::sync::{Notify, SetOnce};
 
-use crate::{
-    HostKey,
-    configs::ConfigRefusal,
-    runtime::{Runtime, timeout},
-};
+use crate::configs::ConfigRefusal;
 
 pub(crate) use machines::Member;
 pub(crate) use stubs::{UPGRADED as STUB_UPGRADED, managed_name};

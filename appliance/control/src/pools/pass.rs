@@ -21,6 +21,7 @@ use firesteel_resources::{
     meta::OwnerReference,
     provisioning,
 };
+use firesteel_runtime::{HostKey, regarding};
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -30,7 +31,7 @@ use super::{
     status::{self, Machines, PoolSeen},
     stubs::{self, Managed, Work},
 };
-use crate::{Control, HostKey, events::regarding, instances, views::HostView};
+use crate::{Control, instances, views::HostView};
 
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// Upstream's mark of what a controller made of others.
@@ -280,7 +281,7 @@ impl Pass {
             found.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
         };
         for (key, uid) in with_it {
-            self.control.tell_of(&key, &uid, "StubLeftAlone", true, text.to_owned());
+            self.control.events().tell_of(&key, &uid, "StubLeftAlone", true, text.to_owned());
         }
     }
 
@@ -318,7 +319,12 @@ impl Pass {
         };
         tracing::info!(pool = pool_name, namespace = %name.0, secret = %name.1, %told, "a stub was changed");
         let text = format!("stub {}/{}: {told}", name.0, name.1);
-        control.tell_about(regarding(API_VERSION, "MachineConfigPool", &pool.metadata), "StubChanged", false, text);
+        control.events().tell_about(
+            regarding(API_VERSION, "MachineConfigPool", &pool.metadata),
+            "StubChanged",
+            false,
+            text,
+        );
         Ok(None)
     }
 

@@ -12,13 +12,14 @@
 use firesteel_kube::{Part, Status};
 use firesteel_plan::host::verdict::WipeVerdict;
 use firesteel_resources::{Receipt, host_journal::HostJournalStatus, receipt::name};
+use firesteel_runtime::HostKey;
 use ring::signature::KeyPair as _;
 
 use super::{
     document::{Document, Done, ObservedPower},
     file,
 };
-use crate::{Control, HostKey, map};
+use crate::{Control, map};
 
 /// The grade of an erasure that may be another machine's.
 pub const UNVERIFIED: &str = "unverified";

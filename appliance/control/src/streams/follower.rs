@@ -14,12 +14,12 @@ use firesteel_resources::{
     boot_image_stream::{BootImageStreamStatus, DEGRADED, STAMPED, STORED},
     condition::CONDITIONS_MAX,
 };
+use firesteel_runtime::Runtime;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::{SECRET, Streams, Wake, depot::Place, lock, memory::Memory, offer};
-use crate::runtime::Runtime;
 
 /// Files are read this often: nobody tells when one is replaced.
 const FILE_EVERY: Duration = Duration::from_secs(10);

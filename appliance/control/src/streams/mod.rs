@@ -37,13 +37,13 @@ use std::{
 use firesteel_images::{Sha256, catalogue::Architecture};
 use firesteel_kube::{Change, Core, ObjectName, Objects, Occurrence, Recorder, Status};
 use firesteel_resources::{BootImageStream, Secret};
+use firesteel_runtime::{ControllerError, Ending, Runtime};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
 use tokio::sync::{Notify, SetOnce, mpsc};
 
 pub use depot::{Depot, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};
 
-use crate::runtime::{Ending, Runtime};
 use follower::Follower;
 
 /// Who says so in events.
@@ -174,8 +174,9 @@ impl Streams {
     ///
     /// # Errors
     /// What failed.
-    pub async fn run(&self) -> Result<(), String> {
-        let events = lock(&self.inner.events_end).take().ok_or("streams are followed already")?;
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        let events =
+            lock(&self.inner.events_end).take().ok_or(ControllerError::Running("streams are followed already"))?;
         tokio::select! {
             ended = self.follow_streams() => ended,
             ended = self.follow_config_maps() => ended,
@@ -186,8 +187,8 @@ impl Streams {
         }
     }
 
-    async fn follow_streams(&self) -> Result<(), String> {
-        let mut changes = self.inner.streams.subscribe().await.map_err(|status| status.message)?;
+    async fn follow_streams(&self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.streams.subscribe().await?;
         let mut followers: FuturesUnordered<Ending> = FuturesUnordered::new();
         loop {
             let change = tokio::select! {
@@ -195,7 +196,7 @@ impl Streams {
                     ended?;
                     continue;
                 }
-                change = changes.next() => change.map_err(|status| status.message)?,
+                change = changes.next() => change?,
             };
             match change {
                 Change::Applied(stream) => followers.extend(self.learn(&stream)),
@@ -248,10 +249,10 @@ impl Streams {
         self.wake(|followed| followed.reads.contains(&(kind, object.clone())));
     }
 
-    async fn follow_config_maps(&self) -> Result<(), String> {
-        let mut changes = self.inner.config_maps.subscribe().await.map_err(|status| status.message)?;
+    async fn follow_config_maps(&self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.config_maps.subscribe().await?;
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(map) | Change::Deleted(map) => {
                     let text = |name: &str| map["metadata"][name].as_str().unwrap_or_default();
                     self.changed(CONFIG_MAP, text("namespace"), text("name"));
@@ -261,10 +262,10 @@ impl Streams {
         }
     }
 
-    async fn follow_secrets(&self) -> Result<(), String> {
-        let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
+    async fn follow_secrets(&self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.secrets.subscribe().await?;
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(secret) | Change::Deleted(secret) => {
                     self.changed(SECRET, &secret.metadata.namespace, &secret.metadata.name);
                 }
@@ -274,11 +275,11 @@ impl Streams {
     }
 
     /// Streams that name no architectures follow those of the hosts.
-    async fn follow_hardware(&self) -> Result<(), String> {
-        let mut changes = self.inner.hardware.subscribe().await.map_err(|status| status.message)?;
+    async fn follow_hardware(&self) -> Result<(), ControllerError> {
+        let mut changes = self.inner.hardware.subscribe().await?;
         loop {
             let before = self.fleet();
-            match changes.next().await.map_err(|status| status.message)? {
+            match changes.next().await? {
                 Change::Applied(hardware) => {
                     let mut fleet = lock(&self.inner.fleet);
                     match references::architecture_of(&hardware) {
@@ -306,7 +307,7 @@ impl Streams {
         lock(&self.inner.fleet).values().copied().collect()
     }
 
-    async fn keep_to_quota(&self) -> Result<(), String> {
+    async fn keep_to_quota(&self) -> Result<(), ControllerError> {
         loop {
             self.sleep(ROOM_EVERY).await;
             if self.inner.config.quota_bytes.is_some() {
@@ -319,7 +320,7 @@ impl Streams {
         }
     }
 
-    async fn write_events(&self, mut events: mpsc::Receiver<Occurrence>) -> Result<(), String> {
+    async fn write_events(&self, mut events: mpsc::Receiver<Occurrence>) -> Result<(), ControllerError> {
         let mut recorder = Recorder::new(&self.inner.config.core, COMPONENT);
         while let Some(happened) = events.recv().await {
             if let Err(status) = recorder.record(&happened).await {

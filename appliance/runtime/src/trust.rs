@@ -69,7 +69,8 @@ impl Trust {
     }
 
     /// Tells of changes from now on.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
 }

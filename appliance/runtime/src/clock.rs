@@ -21,7 +21,7 @@ use firesteel_store::{CommitError, RecordedTime};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
-use crate::{Control, runtime::Runtime};
+use crate::Runtime;
 
 /// A process that is killed loses so much of the store's age at most.
 const RECORDED_EVERY: Duration = Duration::from_secs(60);
@@ -179,23 +179,6 @@ pub fn log_doubt(doubt: Option<ClockDoubt>) {
     }
 }
 
-/// Follows the clock, for as long as control runs.
-pub(crate) async fn run(control: Control) -> Result<(), String> {
-    let clock = control.config().clock.clone();
-    let mut doubt = None;
-    loop {
-        doubt = clock.changed(doubt).await;
-        log_doubt(doubt);
-        // Each host says so, and its agent hears of it.
-        control.wake_hosts(|_| true);
-        let (reason, text) = match doubt {
-            Some(doubt) => ("ClockDoubtful", doubt.to_string()),
-            None => ("ClockRight", "nothing speaks against the appliance's clock any more".to_owned()),
-        };
-        control.tell_of_network(reason, doubt.is_some(), text).await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -205,7 +188,7 @@ mod tests {
     use firesteel_store::{Memory, Store};
 
     use super::*;
-    use crate::runtime::{Ending, Task};
+    use crate::{Ending, Task};
 
     const BUILT_S: i64 = 1_800_000_000;
     const YEAR_S: i64 = 365 * 24 * 3600;

@@ -12,23 +12,32 @@ use jiff::Timestamp;
 
 use crate::HostKey;
 
+/// The store of the hosts' journals. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Journals {
+pub struct Journals {
     objects: Objects<HostJournal>,
 }
 
 impl Journals {
-    pub(crate) fn new(objects: Objects<HostJournal>) -> Self {
+    #[must_use]
+    pub fn new(objects: Objects<HostJournal>) -> Self {
         Self { objects }
     }
 
-    pub(crate) async fn read(&self, key: &HostKey) -> Result<Option<HostJournalStatus>, Status> {
+    /// Reads a host's journal; `None` when it has none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn read(&self, key: &HostKey) -> Result<Option<HostJournalStatus>, Status> {
         Ok(self.objects.get(&key.namespace, &key.name).await?.map(|journal| journal.status))
     }
 
     /// The journal of a host, made (owned by the host) where it is missing, and whether it was made. A
     /// journal of an earlier host with the same name is replaced: it speaks of another object.
-    pub(crate) async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<(HostJournal, bool), Status> {
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<(HostJournal, bool), Status> {
         if let Some(journal) = self.objects.get(&key.namespace, &key.name).await? {
             if journal.metadata.owner_references.iter().any(|owner| owner.uid == host.metadata.uid) {
                 return Ok((journal, false));
@@ -49,14 +58,20 @@ impl Journals {
         Ok((self.objects.create(&journal).await?, true))
     }
 
-    /// Stores a journal that was read before; fails with a conflict when it changed since.
-    pub(crate) async fn store(&self, journal: &HostJournal) -> Result<HostJournal, Status> {
+    /// Stores a journal that was read before.
+    ///
+    /// # Errors
+    /// When the store fails; with a conflict when the journal changed since.
+    pub async fn store(&self, journal: &HostJournal) -> Result<HostJournal, Status> {
         self.objects.update_status(journal).await
     }
 
     /// Changes the journal as it stands and returns what `change` said about the state that was
     /// stored. `change` may run several times. `None` when the host has no journal.
-    pub(crate) async fn change<R: Send>(
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn change<R: Send>(
         &self,
         key: &HostKey,
         change: impl Fn(&mut HostJournalStatus) -> R + Send + Sync,
@@ -72,13 +87,19 @@ impl Journals {
     }
 
     /// Adds an event to the timeline.
-    pub(crate) async fn note(&self, key: &HostKey, event: &TimelineEvent) -> Result<(), Status> {
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn note(&self, key: &HostKey, event: &TimelineEvent) -> Result<(), Status> {
         self.change(key, |status| status.note(event.clone())).await.map(|_| ())
     }
 
     /// Removes the journal of a host that is gone. Another host of its name may have come since, whose
     /// journal stays.
-    pub(crate) async fn remove(&self, key: &HostKey, uid: &str) -> Result<(), Status> {
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn remove(&self, key: &HostKey, uid: &str) -> Result<(), Status> {
         let Some(journal) = self.objects.get(&key.namespace, &key.name).await? else { return Ok(()) };
         if journal.metadata.owner_references.iter().any(|owner| owner.uid == uid) {
             self.objects.delete_exact(&key.namespace, &key.name, &journal.metadata.uid).await?;
@@ -87,6 +108,8 @@ impl Journals {
     }
 }
 
-pub(crate) fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
+/// Makes an event of a host's timeline.
+#[must_use]
+pub fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
     TimelineEvent { at, attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
 }

@@ -1,4 +1,4 @@
-//! Which host is looked at next, and when.
+//! What is looked at next, and when: hosts, or namespaces.
 //!
 //! An activation carries no data: whatever happened (an edit, a report, a BMC's answer, a
 //! deadline), the host is put here, and the step reads everything again.
@@ -6,36 +6,43 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use crate::{HostKey, runtime::Runtime};
+use crate::Runtime;
 
-/// Activations of hosts, each at most once at a time; an earlier one replaces a later one.
-pub(crate) struct Queue {
+/// Activations, of each key at most one at a time; an earlier one replaces a later one.
+pub struct Queue<K> {
     runtime: Arc<dyn Runtime>,
-    state: Mutex<State>,
+    state: Mutex<State<K>>,
     changed: Notify,
 }
 
-impl fmt::Debug for Queue {
+impl<K: fmt::Debug> fmt::Debug for Queue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Debug)]
+struct State<K> {
     /// By uptime.
-    due: BTreeSet<(Duration, HostKey)>,
-    when: HashMap<HostKey, Duration>,
+    due: BTreeSet<(Duration, K)>,
+    when: HashMap<K, Duration>,
 }
 
-impl State {
-    fn schedule(&mut self, key: &HostKey, at: Duration) -> bool {
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        Self { due: BTreeSet::new(), when: HashMap::new() }
+    }
+}
+
+impl<K: Clone + Ord + Hash> State<K> {
+    fn schedule(&mut self, key: &K, at: Duration) -> bool {
         match self.when.get(key) {
             Some(earlier) if *earlier <= at => return false,
             Some(later) => {
@@ -49,34 +56,42 @@ impl State {
     }
 }
 
-impl Queue {
-    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
+impl<K: Clone + Ord + Hash> Queue<K> {
+    #[must_use]
+    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self { runtime, state: Mutex::default(), changed: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Activations that are due or wait for their time.
-    pub(crate) fn len(&self) -> u64 {
+    #[must_use]
+    pub fn len(&self) -> u64 {
         self.lock().when.len() as u64
     }
 
-    /// Look at this host now.
-    pub(crate) fn wake(&self, key: &HostKey) {
+    /// Says whether nothing is due or waits for its time.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().when.is_empty()
+    }
+
+    /// Has this host looked at now.
+    pub fn wake(&self, key: &K) {
         self.wake_in(key, Duration::ZERO);
     }
 
-    /// Look at this host after `delay`, unless it is looked at earlier.
-    pub(crate) fn wake_in(&self, key: &HostKey, delay: Duration) {
+    /// Has this host looked at after `delay`, unless it is looked at earlier.
+    pub fn wake_in(&self, key: &K, delay: Duration) {
         if self.lock().schedule(key, self.runtime.uptime() + delay) {
             self.changed.notify_one();
         }
     }
 
     /// Waits for the next host that is due, and takes it out.
-    pub(crate) async fn next(&self) -> HostKey {
+    pub async fn next(&self) -> K {
         loop {
             let changed = self.changed.notified();
             let until = {
@@ -106,6 +121,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostKey;
 
     fn key(name: &str) -> HostKey {
         HostKey { namespace: "default".to_owned(), name: name.to_owned() }
@@ -125,7 +141,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_due_comes_out_once() {
-        let queue = Queue::new(Arc::new(crate::runtime::Tokio::new()));
+        let queue = Queue::new(Arc::new(crate::Tokio::new()));
         queue.wake_in(&key("later"), Duration::from_secs(3600));
         queue.wake(&key("now"));
         queue.wake(&key("now"));

@@ -1,7 +1,7 @@
-//! Time, chance and tasks: what control takes from the process that it runs in.
+//! Time, chance and tasks: what controllers take from the process that they run in.
 //!
 //! Everything that would make two runs differ comes through [`Runtime`], so that a simulation can
-//! run control on one thread, on a clock of its own and in an order drawn from a seed. The process
+//! run controllers on one thread, on a clock of its own and in an order drawn from a seed. The process
 //! that serves uses [`Tokio`].
 
 use std::{
@@ -16,9 +16,14 @@ use jiff::Timestamp;
 /// Work to be done.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The end of a task; an error says how it ended badly. Dropped early, it takes the task with it.
-pub type Ending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type Ending = Pin<Box<dyn Future<Output = Result<(), TaskError>> + Send>>;
 
-/// What control needs to be told and done.
+/// A task ended badly, in the words of what ran it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TaskError(pub String);
+
+/// What controllers need to be told and done.
 pub trait Runtime: Send + Sync {
     /// The wall clock. It may be set, so nothing waits by it.
     fn now(&self) -> Timestamp;
@@ -103,16 +108,22 @@ impl Drop for Spawned {
 }
 
 impl Future for Spawned {
-    type Output = Result<(), String>;
+    type Output = Result<(), TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = Pin::new(&mut self.0).poll(context);
-        ended.map(|result| result.map_err(|error| format!("a task of the control loop ended badly: {error}")))
+        ended
+            .map(|result| result.map_err(|error| TaskError(format!("a task of the control loop ended badly: {error}"))))
     }
 }
 
+/// Waits so long.
+pub async fn sleep(runtime: &dyn Runtime, duration: Duration) {
+    runtime.sleep_until(runtime.uptime() + duration).await;
+}
+
 /// The task's result, unless the time is over first.
-pub(crate) async fn timeout<T>(runtime: &dyn Runtime, after: Duration, task: impl Future<Output = T>) -> Option<T> {
+pub async fn timeout<T>(runtime: &dyn Runtime, after: Duration, task: impl Future<Output = T>) -> Option<T> {
     let sleep = runtime.sleep_until(runtime.uptime() + after);
     tokio::pin!(task);
     tokio::select! {
@@ -134,7 +145,7 @@ mod tests {
         let runtime = Tokio::new();
         assert_eq!(runtime.spawn(Box::pin(async {})).await, Ok(()));
         let ended = runtime.spawn(Box::pin(async { panic!("on purpose") })).await;
-        assert!(ended.expect_err("it panicked").contains("ended badly"));
+        assert!(ended.expect_err("it panicked").to_string().contains("ended badly"));
         let held = Arc::new(());
         let in_task = Arc::clone(&held);
         let ending = runtime.spawn(Box::pin(async move {
