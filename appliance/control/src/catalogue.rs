@@ -15,13 +15,13 @@ use firesteel_kube::Change;
 use firesteel_plan::policy::{Architecture, Catalogue, Entry, Former, Trigger};
 use firesteel_resources::{
     BootImageStream, Image,
-    boot_image_stream::{Artifact, ArtifactState, Release},
+    boot_image_stream::{Artifact, ArtifactState, Declared, Release},
     host_group::ImageReference,
 };
 use firesteel_runtime::{ControllerError, Runtime, timeout};
 use tokio::sync::SetOnce;
 
-use crate::{Control, hand_off::Declared};
+use crate::Control;
 
 /// Parts of artifacts that are images by themselves; the others are only of use together.
 const WHOLE: [&str; 2] = ["disk", "iso"];

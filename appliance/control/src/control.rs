@@ -9,6 +9,7 @@ use std::{
 };
 
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
+use firesteel_handoff::Origins;
 use firesteel_kube::{Change, Core, Objects, Status};
 use firesteel_plan::{journal, policy::Trigger, skew::Minimum};
 use firesteel_resources::{
@@ -28,7 +29,7 @@ use crate::{
     boot_watch::{self, BootWatch, UnknownHost},
     catalogue::Streams,
     clock_doubt,
-    configs::{ConfigSettings, settings::Origins},
+    configs::ConfigSettings,
     first_boots::FirstBoots,
     groups::Groups,
     images::Images,

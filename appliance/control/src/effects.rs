@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use firesteel_handoff::{Extras, Reading, User, compose, file};
 use firesteel_ignition::{self as ignition, stub::authority};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
@@ -20,10 +21,7 @@ use firesteel_resources::{
 use firesteel_runtime::{HostKey, key_of};
 use firesteel_wire as wire;
 
-use crate::{
-    Control,
-    hand_off::{self, Reading, User, file},
-};
+use crate::Control;
 
 /// Where a new OS says that its first boot failed.
 pub const FIRST_BOOT_FAILED_PATH: &str = "/first-boot-failed";
@@ -305,7 +303,7 @@ impl Control {
         // The first digits of a random number that is the installation's own.
         let digits = write.disk_guid.get(..8).unwrap_or_default();
         let volume_id = u32::from_str_radix(digits, 16).unwrap_or_default();
-        Ok(hand_off::compose(host, &given, &hand_off::Extras { stub, token, marks, volume_id }))
+        Ok(compose(host, &given, &Extras { stub, token, marks, volume_id }))
     }
 
     /// User data as its Secret will be once its CA is rotated. That comes a moment after the CA, and never to a Secret that

@@ -1,6 +1,7 @@
 //! One step of one host: read, decide, store, publish, act. In this order, always.
 
 use firesteel_boot::{BootEntry, DiskProbe};
+use firesteel_handoff::promised_by;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     self as plan, HostMemory, Step,
@@ -17,9 +18,7 @@ use firesteel_wire as wire;
 use jiff::Timestamp;
 
 use crate::{
-    Control,
-    hand_off::promised_by,
-    instances,
+    Control, instances,
     metrics::Standing,
     pools::Member,
     views::{Identity, NetworkView},

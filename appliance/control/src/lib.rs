@@ -58,7 +58,6 @@ mod logs;
 mod map;
 mod metrics;
 mod network;
-pub mod network_data;
 mod note_pace;
 mod notes;
 mod observations;

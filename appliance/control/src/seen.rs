@@ -1,5 +1,6 @@
 //! Gathering what a step may look at.
 
+use firesteel_handoff::{Reading, network_data};
 use firesteel_kube::Status;
 use firesteel_plan::{
     DiskIdentity, HostMemory,
@@ -21,10 +22,7 @@ use ring::signature::KeyPair as _;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{
-    Control, boot::mac_with_colons, hand_off::Reading, logins::Account, network_data, pace, shown_write::shown_write,
-    views::NetworkView,
-};
+use crate::{Control, boot::mac_with_colons, logins::Account, pace, shown_write::shown_write, views::NetworkView};
 
 /// A discovery agent that has not reported for this long is gone.
 const DISCOVERY_QUIET: SignedDuration = SignedDuration::from_secs(60);

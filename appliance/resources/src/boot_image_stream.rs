@@ -143,6 +143,15 @@ pub struct Keyring {
     pub name: String,
 }
 
+/// The form that a stream says its images take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The name of the BootImageStream.
+    pub stream: String,
+    /// Its `spec.handOff`: one of [`HAND_OFF_WORDS`], if it is of this version.
+    pub word: String,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootImageStreamStatus {

@@ -24,6 +24,7 @@ pub(crate) mod settings;
 use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{Claims, Purpose};
+use firesteel_handoff::wanted_arguments;
 use firesteel_ignition::{
     self as ignition, SpecVersion, accept, down,
     render::{self, Additions},
@@ -39,7 +40,7 @@ use firesteel_wire::hand_off::{Arguments, is_argument};
 use serde_json::Value;
 
 use crate::{
-    Control, hand_off,
+    Control,
     instances::{self, Standing},
     map, pools,
 };
@@ -283,9 +284,9 @@ impl Control {
             let wanted = match (&secret, self.inner.pools.rendered(name)) {
                 (Some(secret), _) => {
                     let config = secret.get(CONFIG_KEY).and_then(|text| serde_json::from_slice(text).ok());
-                    hand_off::wanted_arguments(&config.unwrap_or_default())
+                    wanted_arguments(&config.unwrap_or_default())
                 }
-                (None, Ok(rendered)) => hand_off::wanted_arguments(&rendered.config),
+                (None, Ok(rendered)) => wanted_arguments(&rendered.config),
                 // Who is written is told by [`Self::check_rendered`], who fetches it by its refusal.
                 (None, Err(_)) => continue,
             };

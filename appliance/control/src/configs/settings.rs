@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use firesteel_boot::Endpoints;
+use firesteel_handoff::Origins;
 use firesteel_ignition::stub::make::{CONFIG_PORT, Endpoint, MakeError};
 use jiff::SignedDuration;
 
@@ -38,19 +39,6 @@ impl Default for ConfigSettings {
             token_life: SignedDuration::from_hours(24 * i64::from(TOKEN_DAYS_DEFAULT)),
         }
     }
-}
-
-/// Where configs are found.
-#[derive(Clone, Debug)]
-pub(crate) struct Origins {
-    /// What every URL of a config of ours begins with.
-    pub(crate) urls: Vec<String>,
-    /// Those with TLS, by which a stub is recognised as ours.
-    pub(crate) endpoints: Vec<Endpoint>,
-    /// That which managed stubs name.
-    pub(crate) managed: Endpoint,
-    /// What URLs of configs without TLS begin with, where there is a listener for them.
-    pub(crate) plain: Option<String>,
 }
 
 impl ConfigSettings {

@@ -8,11 +8,11 @@ use firesteel_wire::{
 };
 use serde_json::Value;
 
-use super::{
+use crate::network_data;
+use crate::{
     arguments, cloud,
     given::{Given, User},
 };
-use crate::network_data;
 
 /// Ignition's config on the boot partition (coreos-installer writes it there).
 const CONFIG: &str = "ignition/config.ign";
@@ -23,19 +23,27 @@ const DRIVE_NETWORK_DATA: &str = "openstack/latest/network_data.json";
 
 /// What comes with an attempt.
 #[derive(Default)]
-pub(crate) struct Extras {
+pub struct Extras {
     /// The Ignition config with the host's token; the owner's own where there is none to add.
-    pub(crate) stub: Option<Vec<u8>>,
+    pub stub: Option<Vec<u8>>,
     /// What lets the host fetch its config.
-    pub(crate) token: String,
+    pub token: String,
     /// Files that say which installation this is, for people and boot loaders.
-    pub(crate) marks: Vec<HandOffFile>,
+    pub marks: Vec<HandOffFile>,
     /// The number of a volume that is made.
-    pub(crate) volume_id: u32,
+    pub volume_id: u32,
+}
+
+/// It holds what only the host may see.
+impl std::fmt::Debug for Extras {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extras").field("volume_id", &self.volume_id).finish_non_exhaustive()
+    }
 }
 
 /// Everything that could be handed over, each in its form.
-pub(crate) fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> Forms {
+#[must_use]
+pub fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> Forms {
     let config = match &given.user {
         User::Ignition(config) => Some(extras.stub.as_ref().unwrap_or(config)),
         User::None | User::CloudInit(_) => None,
@@ -104,7 +112,8 @@ fn no_cloud(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, extras:
 
 /// What the config asks of the kernel's command line (from spec 3.3 on), for systems whose Ignition cannot change it.
 /// Arguments that are no plain words are left to Ignition, and so is what an older spec knows nothing of.
-pub(crate) fn wanted_arguments(config: &Value) -> Arguments {
+#[must_use]
+pub fn wanted_arguments(config: &Value) -> Arguments {
     let version = config.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default();
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
     if (parts.next(), parts.next()) < (Some(3), Some(3)) {
@@ -117,6 +126,8 @@ pub(crate) fn wanted_arguments(config: &Value) -> Arguments {
     Arguments { append: list("shouldExist"), delete: list("shouldNotExist") }
 }
 
-pub(crate) fn file(path: &str, mode: u32, content: &[u8]) -> HandOffFile {
+/// Makes a file of a hand-over.
+#[must_use]
+pub fn file(path: &str, mode: u32, content: &[u8]) -> HandOffFile {
     HandOffFile { path: path.to_owned(), mode, content_base64: STANDARD.encode(content) }
 }

@@ -38,7 +38,7 @@ const REASON_BYTES_MAX: usize = 512;
 ///
 /// # Errors
 /// What is wrong, with the key of the Secret and the path of the field.
-pub(crate) fn read(secret: &Secret) -> Result<NetworkPlan, String> {
+pub fn read(secret: &Secret) -> Result<NetworkPlan, String> {
     let openstack = NETWORK_DATA_KEYS.iter().find_map(|key| Some((*key, secret.get(key)?)));
     let nmstate = secret.get(NMSTATE_KEY).map(|bytes| (NMSTATE_KEY, bytes));
     let plan = match (openstack, nmstate) {
@@ -155,7 +155,7 @@ pub(crate) fn with_vlan_macs(document: &Value) -> Value {
 /// and the same after it has travelled. As the network of an OS it has words for every reader.
 pub fn check(data: &[u8]) {
     if let Ok(document) = document(data) {
-        crate::hand_off::check_network(&document);
+        crate::check_network(&document);
     }
     for format in [Format::OpenStack, Format::Nmstate] {
         match parse(data, format) {

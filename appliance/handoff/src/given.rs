@@ -9,6 +9,7 @@ use firesteel_ignition::{
 use firesteel_resources::{
     BareMetalHost, Secret,
     bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS},
+    boot_image_stream::Declared,
     secret::{META_DATA_KEYS, NETWORK_DATA_KEYS},
 };
 use firesteel_wire::{
@@ -19,7 +20,7 @@ use firesteel_wire::{
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-use super::forms::{self, Extras};
+use crate::forms::{self, Extras};
 use crate::network_data;
 
 /// Of metadata. Upstream's has some names; a config drive has room for more.
@@ -34,14 +35,15 @@ const WARNING_BYTES_MAX: usize = 256;
 const WARNINGS_BYTES_MAX: usize = 960;
 
 /// A Secret that the host names.
-pub(crate) struct Referenced {
-    pub(crate) name: String,
-    pub(crate) secret: Option<Secret>,
+#[derive(Debug)]
+pub struct Referenced {
+    pub name: String,
+    pub secret: Option<Secret>,
 }
 
 /// What came of reading.
 #[derive(Debug)]
-pub(crate) enum Reading {
+pub enum Reading {
     /// The host names no Secret for its OS.
     Nothing,
     /// The Secret of the user data is not there, or has none.
@@ -53,12 +55,23 @@ pub(crate) enum Reading {
 
 /// The user data, by who reads it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum User {
+pub enum User {
     None,
     /// An Ignition config, unpacked.
     Ignition(Vec<u8>),
     /// What cloud-init reads, as it is.
     CloudInit(Vec<u8>),
+}
+
+/// It holds what only the host may see.
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Ignition(_) => "Ignition",
+            Self::CloudInit(_) => "CloudInit",
+        })
+    }
 }
 
 /// The OS's network, as its owner wrote it.
@@ -75,44 +88,35 @@ pub(crate) struct Network {
 
 /// What the OS is handed.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Given {
+pub struct Given {
     /// The form that the owner wants; `auto` where nothing is said.
     pub(crate) form: Form,
     pub(crate) said_by: SaidBy,
-    pub(crate) user: User,
+    pub user: User,
     pub(crate) meta: Map<String, Value>,
     pub(crate) network: Option<Network>,
     /// Configs of this appliance that the user data fetches.
-    pub(crate) configs: Vec<String>,
+    pub configs: Vec<String>,
     /// What the user data, and the configs of this appliance that it fetches, ask of the kernel's command line.
     pub(crate) arguments: Arguments,
     /// Where the kernel's command line may send Ignition for the config that the user data leads to. It has no token yet.
     pub(crate) url: Option<String>,
     /// What does not keep it from being handed over, and may keep the OS from coming up: one text for each Secret, which
     /// shows no values.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// Of everything together; of user data alone it is the digest of that.
-    pub(crate) sha256: String,
+    pub sha256: String,
 }
 
 /// What is known beside the host and its Secrets.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Ways<'a> {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ways<'a> {
     /// What the URLs of all configs of this appliance begin with.
-    pub(crate) urls: &'a [String],
+    pub urls: &'a [String],
     /// Those without TLS.
-    pub(crate) plain: Option<&'a str>,
+    pub plain: Option<&'a str>,
     /// What streams say of the form for the host's image.
-    pub(crate) declared: &'a [Declared],
-}
-
-/// The form that a stream says its images take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Declared {
-    /// The name of the BootImageStream.
-    pub(crate) stream: String,
-    /// Of [`HAND_OFF_WORDS`], if it is of this version.
-    pub(crate) word: String,
+    pub declared: &'a [Declared],
 }
 
 /// Where a form is said.
@@ -141,7 +145,8 @@ impl std::fmt::Debug for Given {
 }
 
 /// Reads the Secrets; `None` for those that the host does not name.
-pub(super) fn read(
+#[must_use]
+pub fn read(
     ways: Ways<'_>,
     host: &BareMetalHost,
     user: Option<&Referenced>,
@@ -263,7 +268,8 @@ fn check(host: &BareMetalHost, given: &Given) -> Result<(), String> {
 }
 
 /// The same with what the configs that the user data fetches ask of the kernel's command line.
-pub(super) fn with_arguments(host: &BareMetalHost, mut given: Box<Given>, further: Arguments) -> Reading {
+#[must_use]
+pub fn with_arguments(host: &BareMetalHost, mut given: Box<Given>, further: Arguments) -> Reading {
     let add = |all: &mut Vec<String>, more: Vec<String>| {
         for word in more {
             if !all.contains(&word) {

@@ -9,7 +9,8 @@ use firesteel_wire::{
 use ring::digest::{SHA256, digest};
 
 /// Reads what a plan promises to hand over; nothing where it has no such step.
-pub(crate) fn of_plan(plan: &Plan) -> Option<PromisedForms> {
+#[must_use]
+pub fn of_plan(plan: &Plan) -> Option<PromisedForms> {
     plan.steps.iter().find_map(|step| match step {
         Step::HandOff { forms, .. } => forms.as_deref().map(of_forms),
         Step::Inspect

@@ -18,11 +18,11 @@ use firesteel_wire::{
     network::{Address, BondMode, Link, LinkKind},
 };
 
-use super::cloud::hash_word;
+use crate::cloud::hash_word;
 
 /// Arguments for all links of the plan. NICs get names of their own, by which the arguments after them speak of them;
 /// the kernel's are not known here.
-pub(super) fn of(plan: &NetworkPlan, resolvers: &[IpAddr], host: &str) -> Vec<String> {
+pub(crate) fn of(plan: &NetworkPlan, resolvers: &[IpAddr], host: &str) -> Vec<String> {
     let mut arguments = vec!["rd.neednet=1".to_owned()];
     for link in &plan.links {
         arguments.extend(link_argument(plan, link));

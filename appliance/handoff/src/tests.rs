@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_resources::{
-    BareMetalHost, Secret, bare_metal_host::annotations::HAND_OFF, meta::SecretReference, secret::SecretBytes,
+    BareMetalHost, Secret, bare_metal_host::annotations::HAND_OFF, boot_image_stream::Declared, meta::SecretReference,
+    secret::SecretBytes,
 };
 use firesteel_wire::{
     HandOffFile,
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Extras, Reading, User, compose, file,
-    given::{self, Declared, Given, Referenced, Ways},
+    given::{self, Given, Referenced, Ways},
     is_news,
 };
 

@@ -14,7 +14,7 @@ const INTERFACE_BYTES_MAX: usize = 15;
 
 /// `meta_data.json`: upstream's names (baremetal-operator, `getConfigDrive`), and over them the owner's. cloud-init takes
 /// the name from `hostname` alone and puts it over `local-hostname`, so that this one's name stands in both.
-pub(super) fn config_drive_meta_data(host: &ObjectMeta, own: &Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn config_drive_meta_data(host: &ObjectMeta, own: &Map<String, Value>) -> Map<String, Value> {
     let mut meta = Map::new();
     for (name, value) in [
         ("uuid", &host.uid),
@@ -35,7 +35,7 @@ pub(super) fn config_drive_meta_data(host: &ObjectMeta, own: &Map<String, Value>
 }
 
 /// `meta-data` of NoCloud; JSON is YAML.
-pub(super) fn no_cloud_meta_data(host: &ObjectMeta, own: &Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn no_cloud_meta_data(host: &ObjectMeta, own: &Map<String, Value>) -> Map<String, Value> {
     let mut meta = Map::new();
     meta.insert("instance-id".to_owned(), json!(host.uid));
     meta.insert("local-hostname".to_owned(), json!(host.name));
@@ -44,7 +44,7 @@ pub(super) fn no_cloud_meta_data(host: &ObjectMeta, own: &Map<String, Value>) ->
 }
 
 /// `network-config`, version 2. NICs are found by their hardware address and named as the plan names its links.
-pub(super) fn network_config(plan: &NetworkPlan, resolvers: &[IpAddr], search: &[String]) -> Value {
+pub(crate) fn network_config(plan: &NetworkPlan, resolvers: &[IpAddr], search: &[String]) -> Value {
     let names = names(plan);
     let (mut ethernets, mut bonds, mut vlans) = (Map::new(), Map::new(), Map::new());
     for link in &plan.links {
@@ -138,7 +138,7 @@ fn addresses(plan: &NetworkPlan, link: &Link) -> Map<String, Value> {
 }
 
 /// Names of interfaces for the links of a plan: their own where the kernel takes them.
-pub(super) fn names(plan: &NetworkPlan) -> BTreeMap<&str, String> {
+pub(crate) fn names(plan: &NetworkPlan) -> BTreeMap<&str, String> {
     let fits = |name: &str| {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         name.len() <= INTERFACE_BYTES_MAX && name.chars().all(is_plain) && !matches!(name, "." | ".." | "all" | "lo")
@@ -153,7 +153,7 @@ pub(super) fn names(plan: &NetworkPlan) -> BTreeMap<&str, String> {
     names
 }
 
-pub(super) fn hash_word(hash: HashPolicy) -> &'static str {
+pub(crate) fn hash_word(hash: HashPolicy) -> &'static str {
     match hash {
         HashPolicy::Layer2 => "layer2",
         HashPolicy::Layer23 => "layer2+3",
