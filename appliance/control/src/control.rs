@@ -16,10 +16,7 @@ use firesteel_resources::{
     BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfig, MachineConfigPool,
     MachineConfiguration, ObjectMeta, Receipt, Secret,
 };
-use firesteel_runtime::{
-    ControllerError, Events, Handles, HostEvents, HostKey, Journals, Loop, Queue, Runtime, StepLock, StepLocks,
-    StoreClock, Tasks, Trust, key_of, sleep,
-};
+use firesteel_runtime::{ControllerError, Events, Handles, HostEvents, HostKey, InstanceKey, Journals, Loop, Queue, Runtime, StepLock, StepLocks, StoreClock, Tasks, Trust, key_of, sleep};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
 use serde_json::Value;
@@ -111,6 +108,7 @@ pub(crate) struct Inner {
     pub(crate) config_objects: Objects<MachineConfig>,
     pub(crate) pools: Pools,
     pub(crate) origins: Origins,
+    pub(crate) instance_key: InstanceKey,
     pub(crate) boot_streams: Objects<BootImageStream>,
     pub(crate) host_groups: Objects<HostGroup>,
     /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
@@ -203,6 +201,7 @@ impl Control {
                 config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
                 pools: Pools::default(),
                 origins,
+                instance_key: InstanceKey::new(config.nonce_key.clone()),
                 boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
                 host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
                 group_values: Objects::new(core, "firesteel.dev", "HostGroup")?,

@@ -6,6 +6,7 @@ use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     self as plan, HostMemory, Step,
     host::{IssuedPlan, State},
+    instance::count_token,
     journal,
 };
 use firesteel_resources::{
@@ -18,7 +19,7 @@ use firesteel_wire as wire;
 use jiff::Timestamp;
 
 use crate::{
-    Control, instances,
+    Control,
     metrics::Standing,
     pools::Member,
     views::{Identity, NetworkView},
@@ -132,7 +133,7 @@ impl Control {
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
         let is_just_done = before.state == State::Provisioning && step.memory.state == State::Provisioned;
-        instances::count_token(&mut journal.status, is_just_done, self.age_s());
+        count_token(&mut journal.status, is_just_done, self.age_s());
         if journal.status == old { Ok(journal) } else { self.inner.journals.store(&journal).await }
     }
 

@@ -73,6 +73,7 @@ mod seen;
 mod shown_write;
 mod strangers;
 pub mod streams;
+mod token_extension;
 mod views;
 
 pub use acquired_image::AcquiredImage;

@@ -18,7 +18,6 @@
 //! end a host.
 
 mod refusal;
-mod rehandoff;
 pub(crate) mod settings;
 
 use std::{net::IpAddr, sync::Arc};
@@ -30,7 +29,7 @@ use firesteel_ignition::{
     render::{self, Additions},
 };
 use firesteel_kube::Status;
-use firesteel_plan::journal;
+use firesteel_plan::{instance::{Standing, note_rendered, record_of, standing}, journal};
 use firesteel_resources::{
     Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE},
@@ -41,7 +40,6 @@ use serde_json::Value;
 
 use crate::{
     Control,
-    instances::{self, Standing},
     map, pools,
 };
 
@@ -224,7 +222,7 @@ impl Control {
     async fn handed_over(&self, asker: &Asker) -> Result<Vec<String>, ConfigRefusal> {
         let journal = self.inner.journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
-        open(instances::standing(&journal, &asker.claims, self.token_age()))?;
+        open(standing(&journal, asker.claims.attempt, self.token_age()))?;
         Ok(journal::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
     }
 
@@ -345,14 +343,14 @@ impl Control {
             .inner
             .journals
             .change(&asker.key, |status| {
-                let standing = instances::standing(status, &asker.claims, age);
+                let standing = standing(status, attempt, age);
                 if standing == Standing::Open {
-                    let record = instances::record_of(status, attempt);
+                    let record = record_of(status, attempt);
                     let is_first = record.config_fetched_at.is_none();
                     record.config_fetched_at.get_or_insert(now);
                     record.config.clone_from(&name);
                     if !rendered.is_empty() {
-                        instances::note_rendered(record, rendered);
+                        note_rendered(record, rendered);
                     }
                     if is_first {
                         let what = if rendered.is_empty() { name.clone() } else { format!("{name} ({rendered})") };

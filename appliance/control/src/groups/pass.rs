@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use firesteel_ignition::stub::names::managed_name;
 use firesteel_kube::Status;
 use firesteel_plan::{
     group::{self, Contested, Give, Member},
@@ -21,7 +22,7 @@ use super::{
     images::{self, Given},
     tell,
 };
-use crate::{Control, policy::stubs, pools::managed_name};
+use crate::{Control, policy::stubs};
 
 /// What one pass looks at, beside a group itself.
 struct Sight {

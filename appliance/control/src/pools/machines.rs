@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::{HostMemory, host::State};
+use firesteel_plan::{HostMemory, host::State, instance::has_rendered};
 use firesteel_resources::{BareMetalHost, host_journal::HostJournalStatus};
 use firesteel_runtime::HostKey;
 
 use super::status::Machines;
-use crate::{Control, instances, pools::Pools};
+use crate::{Control, pools::Pools};
 
 /// A host as its pool sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn count<'a>(members: impl Iterator<Item = &'a (HostKey, Member)>, rendered: &st
     for (key, member) in members {
         machines.total += 1;
         machines.ready += u32::from(member.runs);
-        let is_current = instances::has_rendered(&member.rendered, rendered);
+        let is_current = has_rendered(&member.rendered, rendered);
         machines.updated += u32::from(member.runs && is_current);
         machines.under_way += u32::from(!member.runs && !member.rendered.is_empty());
         if member.failed {

@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-use firesteel_ignition::{self as ignition, render::Rendered, stub::form};
+use firesteel_ignition::{self as ignition, render::Rendered, stub::{form, names::may_be_of_pool}};
 use firesteel_resources::Secret;
 use firesteel_runtime::{HostKey, Runtime, timeout};
 use tokio::sync::{Notify, SetOnce};
@@ -34,7 +34,6 @@ use tokio::sync::{Notify, SetOnce};
 use crate::configs::ConfigRefusal;
 
 pub(crate) use machines::Member;
-pub(crate) use stubs::{UPGRADED as STUB_UPGRADED, managed_name};
 
 /// Longest wait of a request for the pools to be read after a start.
 const START_MAX: Duration = Duration::from_secs(5);
@@ -99,7 +98,7 @@ impl Pools {
             Ok(form::Read::NotIgnition(_)) | Err(_) => Vec::new(),
         };
         let name = (secret.metadata.namespace.clone(), secret.metadata.name.clone());
-        let is_stub = stubs::may_be_of_pool(&name.1) || !names.is_empty();
+        let is_stub = may_be_of_pool(&name.1) || !names.is_empty();
         let changed = {
             let leads = &mut self.lock().leads;
             if names.is_empty() {
@@ -119,7 +118,7 @@ impl Pools {
     pub(crate) fn secret_gone(&self, secret: &Secret) {
         let name = (secret.metadata.namespace.clone(), secret.metadata.name.clone());
         let was_known = self.lock().leads.remove(&name).is_some();
-        if was_known || stubs::may_be_of_pool(&name.1) {
+        if was_known || may_be_of_pool(&name.1) {
             self.stubs_due.notify_one();
             self.counts_due.notify_one();
         }

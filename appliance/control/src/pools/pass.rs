@@ -5,15 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use firesteel_ignition::{
-    Authority, NewFile, SpecVersion,
-    render::{self, Defaults, RenderError},
-    stub::{
-        make::{self, StubSpec},
-        spec2::Sectors,
-        upgrade::Ours,
-    },
-};
+use firesteel_ignition::{Authority, NewFile, SpecVersion, render::{self, Defaults, RenderError}, stub::{make::{self, StubSpec}, names::{managed_name, owners_name}, spec2::Sectors, upgrade::Ours}};
 use firesteel_kube::{Objects, Part, Status};
 use firesteel_resources::{
     Secret,
@@ -31,7 +23,7 @@ use super::{
     status::{self, Machines, PoolSeen},
     stubs::{self, Managed, Work},
 };
-use crate::{Control, instances, views::HostView};
+use crate::{Control, instances::FILES, views::HostView};
 
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// Upstream's mark of what a controller made of others.
@@ -216,7 +208,7 @@ impl Pass {
             let mut names: BTreeSet<(String, String)> = control.inner.pools.leading_to(pool).into_iter().collect();
             for namespace in &namespaces {
                 names.extend(
-                    [stubs::managed_name(pool), stubs::owners_name(pool)].map(|name| (namespace.clone(), name)),
+                    [managed_name(pool), owners_name(pool)].map(|name| (namespace.clone(), name)),
                 );
             }
             for name in &names {
@@ -294,7 +286,7 @@ impl Pass {
         is_wanted: bool,
     ) -> Result<Option<String>, Status> {
         let (control, pool_name) = (&self.control, pool.metadata.name.as_str());
-        let managed = if name.1 == stubs::managed_name(pool_name) {
+        let managed = if name.1 == managed_name(pool_name) {
             match make::managed(pool_name, &control.inner.origins.managed, authority, StubSpec::V3_2) {
                 Ok(stub) => Some(Managed { stub, owner: owner(pool) }),
                 Err(error) => return Ok(Some(error.to_string())),
@@ -439,7 +431,7 @@ fn view(name: &str, configs: &[render::MachineConfig], before: Option<&PoolView>
 /// Files as a host gets them, and as long as they may become.
 fn of_a_host() -> render::Additions {
     let file = |path: &str| NewFile { path: path.to_owned(), mode: 0o600, contents: vec![b'x'; HOST_FILE_BYTES] };
-    render::Additions { files: instances::FILES.map(file).to_vec(), ..render::Additions::default() }
+    render::Additions { files: FILES.map(file).to_vec(), ..render::Additions::default() }
 }
 
 fn mapped(config: MachineConfig) -> render::MachineConfig {

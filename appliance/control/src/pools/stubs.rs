@@ -18,33 +18,14 @@ use firesteel_images::Sha256;
 use firesteel_resources::{
     Secret,
     meta::OwnerReference,
-    secret::{SecretBytes, USER_DATA_KEYS},
+    secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
 };
 use jiff::Timestamp;
 
 /// Digest of the user data that was written last; other user data is somebody's.
 pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
-/// When the owner's stub was changed, and how.
-pub(crate) const UPGRADED: &str = "firesteel.dev/stub-upgraded";
-const MANAGED: &str = "-user-data-managed";
-const OWNERS: &str = "-user-data";
 /// As the installer writes it: the user data is no template.
 const DISABLE_TEMPLATING: &str = "disableTemplating";
-
-/// The stub that is made for a pool, in each namespace with hosts.
-pub(crate) fn managed_name(pool: &str) -> String {
-    format!("{pool}{MANAGED}")
-}
-
-/// The stub that an installer makes for it.
-pub(super) fn owners_name(pool: &str) -> String {
-    format!("{pool}{OWNERS}")
-}
-
-/// Whether a Secret's name is one of these for some pool.
-pub(super) fn may_be_of_pool(name: &str) -> bool {
-    name.ends_with(MANAGED) || name.ends_with(OWNERS)
-}
 
 /// What is wanted in a Secret of ours.
 #[derive(Debug)]
@@ -168,7 +149,7 @@ pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what
     if is_ours {
         annotations.insert(WRITTEN.to_owned(), digest);
     } else {
-        annotations.insert(UPGRADED.to_owned(), format!("{now:.0} {what}"));
+        annotations.insert(STUB_UPGRADED.to_owned(), format!("{now:.0} {what}"));
     }
 }
 
@@ -327,16 +308,5 @@ mod tests {
         );
         let Work::LeftAlone(why) = world.decide(&secret(two.as_bytes()), false) else { panic!("it is the owner's") };
         assert!(why.contains("2 certificate authorities"), "{why}");
-    }
-
-    #[test]
-    fn names_are_those_of_upstream() {
-        assert_eq!(
-            (managed_name("worker").as_str(), owners_name("worker").as_str()),
-            ("worker-user-data-managed", "worker-user-data")
-        );
-        assert!(
-            may_be_of_pool("worker-user-data") && may_be_of_pool("worker-user-data-managed") && !may_be_of_pool("bmc")
-        );
     }
 }

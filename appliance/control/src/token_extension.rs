@@ -6,7 +6,7 @@
 //! token onto the disk, would have to boot the host and write to a disk with data on it, for the same end.)
 
 use firesteel_kube::{Part, Status};
-use firesteel_plan::journal;
+use firesteel_plan::{instance::TokenAge, journal};
 use firesteel_resources::{
     BareMetalHost,
     bare_metal_host::annotations::REHANDOFF,
@@ -15,7 +15,7 @@ use firesteel_resources::{
 use firesteel_runtime::{event, key_of};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Control, instances::TokenAge, map};
+use crate::{Control, map};
 
 impl Control {
     /// Answers the wish of a host's owner, if there is one.
@@ -88,10 +88,10 @@ fn renewed(status: &HostJournalStatus, now: Timestamp, life: SignedDuration) -> 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_plan::instance::record_of;
     use serde_json::json;
 
     use super::*;
-    use crate::instances;
 
     fn status(state: &str, reports: bool) -> HostJournalStatus {
         let configs = if reports { json!(["worker"]) } else { json!([]) };
@@ -117,7 +117,7 @@ mod tests {
             assert!(answer(&mut other, "a", now, age).refused.contains(why));
             assert_eq!(other.token_count, None);
         }
-        instances::record_of(&mut waits, 3).running_at = Some(now);
+        record_of(&mut waits, 3).running_at = Some(now);
         assert!(answer(&mut waits, "b", now, age).refused.contains("runs since"));
     }
 }
