@@ -16,7 +16,10 @@ use firesteel_resources::{
     BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfig, MachineConfigPool,
     MachineConfiguration, ObjectMeta, Receipt, Secret,
 };
-use firesteel_runtime::{ControllerError, Events, Handles, HostEvents, HostKey, InstanceKey, Journals, Loop, Queue, Runtime, StepLock, StepLocks, StoreClock, Tasks, Trust, key_of, sleep};
+use firesteel_runtime::{
+    ControllerError, Events, Handles, HostEvents, HostKey, InstanceKey, Journals, Loop, Queue, Runtime, StepLock,
+    StepLocks, StoreClock, Tasks, Trust, key_of, sleep,
+};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
 use serde_json::Value;
@@ -221,7 +224,7 @@ impl Control {
                 strangers_reading: AsyncMutex::default(),
                 metrics: Metrics::default(),
                 queue: handles.queue,
-                views: Mutex::new(Views::new(config.hosts_at_once)),
+                views: Mutex::new(Views::new(config.hosts_at_once, handles.hosts.clone())),
                 started_at: config.runtime.now(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),

@@ -12,7 +12,7 @@
 use firesteel_kube::{Part, Status};
 use firesteel_plan::host::DAMAGED;
 use firesteel_resources::{Condition, set_condition};
-use firesteel_runtime::{ControllerError, HostKey};
+use firesteel_runtime::{ControllerError, HostKey, undecodable_host};
 
 use crate::{Control, views::Views};
 
@@ -23,8 +23,7 @@ const REASON: &str = "StorageReadError";
 impl Views {
     /// Why a machine, a token or a UID that belongs to no host that is known may be a host's all the same.
     pub(crate) fn unreadable_host(&self) -> Option<String> {
-        let (key, why) = self.unreadable.iter().next()?;
-        Some(format!("the stored host {key} cannot be read, and this may be it: {why}"))
+        undecodable_host(&self.unreadable)
     }
 }
 
@@ -39,7 +38,7 @@ impl Control {
         tracing::error!(host = %key, error = %why, "a stored host cannot be read; it is frozen");
         let uid = {
             let mut views = self.views();
-            views.unreadable.insert(key.clone(), why.to_owned());
+            views.cannot_decode(key, why);
             match views.hosts.get_mut(key) {
                 Some(view) => {
                     view.damage = Some(why.to_owned());
@@ -53,7 +52,8 @@ impl Control {
 
     /// A stored BareMetalHost is there again as it should be, or is gone.
     pub(crate) fn host_is_readable(&self, key: &HostKey) {
-        if self.views().unreadable.remove(key).is_some() {
+        let could_not = self.views().can_decode(key);
+        if could_not {
             tracing::info!(host = %key, "a host that could not be read is read again, or is gone");
             // Others may have waited for its MAC.
             self.wake_hosts(|_| true);
@@ -106,11 +106,13 @@ impl Control {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_runtime::HostEvents;
+
     use super::*;
 
     #[test]
     fn who_is_unknown_may_be_a_host_that_cannot_be_read() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         assert_eq!(views.unreadable_host(), None);
         let key = HostKey { namespace: "lab".into(), name: "h1".into() };
         views.unreadable.insert(key.clone(), "its bytes are not those that were written".into());

@@ -172,6 +172,8 @@ fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<S
 
 #[cfg(test)]
 mod tests {
+    use firesteel_runtime::HostEvents;
+
     use super::*;
     use crate::{metrics::Survey, views::Views};
 
@@ -214,7 +216,7 @@ mod tests {
 
     #[test]
     fn who_surveys_the_fleet_is_told_of_a_halt() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         let is_halted = |views: &Views| Survey::of(views, Timestamp::UNIX_EPOCH).is_halted;
         assert!(!is_halted(&views), "nobody did it, though it is not known yet");
         views.halts.all().insert("a".into(), halt(1));

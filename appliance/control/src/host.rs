@@ -14,7 +14,7 @@ use firesteel_resources::{
     bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
     host_journal::{HostJournalStatus, JournalReason},
 };
-use firesteel_runtime::{HostKey, event, key_of};
+use firesteel_runtime::{HostKey, SteppedHost, event, key_of};
 use firesteel_wire as wire;
 use jiff::Timestamp;
 
@@ -48,6 +48,7 @@ impl Control {
             // Nothing is done with it.
             self.free_slot(key);
             self.note_unreadable(key, &host.metadata.uid);
+            self.views().offer_unreadable(key, &host.metadata.uid);
             return Ok(());
         };
         let now = self.now();
@@ -69,6 +70,9 @@ impl Control {
         self.events().announce(&seen.host.metadata, &step.events, now);
         let shut = plan::host::gate::shut(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
+        let stepped =
+            SteppedHost { host: seen.host.clone(), memory: step.memory.clone(), journal: journal.status.clone() };
+        self.views().offer_step(key, stepped);
         self.note_place(key, &seen.host, &step.memory, &journal.status);
         self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
         self.note_member(key, Member::of(&seen.host, &step.memory, &journal.status));

@@ -28,6 +28,8 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_runtime::HostEvents;
+
     use super::*;
     use crate::views::HostView;
 
@@ -36,7 +38,7 @@ mod tests {
 
     #[test]
     fn hosts_with_one_uuid_name_each_other() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         let key = |name: &str| HostKey { namespace: "default".into(), name: name.into() };
         for name in ["a", "b", "c"] {
             views.hosts.insert(key(name), HostView::default());

@@ -102,7 +102,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use firesteel_boot::Mac;
-    use firesteel_runtime::HostKey;
+    use firesteel_runtime::{HostEvents, HostKey};
     use jiff::Timestamp;
 
     use super::*;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_address_is_known_until_the_attempt_ends_in_which_its_agent_spoke() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         learn(&mut views, "a");
         begins(&mut views, "a", 3);
         views.note_agent_address("a", FIRST, 3);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn several_hosts_may_be_behind_one_address_and_those_that_went_are_forgotten() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         for name in ["a", "b", "c"] {
             learn(&mut views, name);
             begins(&mut views, name, 1);

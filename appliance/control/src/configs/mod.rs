@@ -29,7 +29,10 @@ use firesteel_ignition::{
     render::{self, Additions},
 };
 use firesteel_kube::Status;
-use firesteel_plan::{instance::{Standing, note_rendered, record_of, standing}, journal};
+use firesteel_plan::{
+    instance::{Standing, note_rendered, record_of, standing},
+    journal,
+};
 use firesteel_resources::{
     Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE},
@@ -38,10 +41,7 @@ use firesteel_runtime::{HostKey, event};
 use firesteel_wire::hand_off::{Arguments, is_argument};
 use serde_json::Value;
 
-use crate::{
-    Control,
-    map, pools,
-};
+use crate::{Control, map, pools};
 
 pub use refusal::ConfigRefusal;
 pub(crate) use refusal::Refusals;

@@ -1,11 +1,18 @@
 //! The stubs that sets lead their machines to: looked at, and brought to spec 3 in place (systems.md S1-3.2, step 7).
 //! Their CA is not changed here: that is the pools' part.
 
-use firesteel_ignition::stub::{names::managed_name, spec2::Sectors, upgrade::{Change, Ours, Upgrade, upgrade}};
+use firesteel_ignition::stub::{
+    names::managed_name,
+    spec2::Sectors,
+    upgrade::{Change, Ours, Upgrade, upgrade},
+};
 use firesteel_images::Sha256;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::policy::Stub;
-use firesteel_resources::{HostGroup, Secret, secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS}};
+use firesteel_resources::{
+    HostGroup, Secret,
+    secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
+};
 use jiff::Timestamp;
 
 use crate::Control;

@@ -26,7 +26,11 @@ use std::{
     time::Duration,
 };
 
-use firesteel_ignition::{self as ignition, render::Rendered, stub::{form, names::may_be_of_pool}};
+use firesteel_ignition::{
+    self as ignition,
+    render::Rendered,
+    stub::{form, names::may_be_of_pool},
+};
 use firesteel_resources::Secret;
 use firesteel_runtime::{HostKey, Runtime, timeout};
 use tokio::sync::{Notify, SetOnce};

@@ -5,7 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use firesteel_ignition::{Authority, NewFile, SpecVersion, render::{self, Defaults, RenderError}, stub::{make::{self, StubSpec}, names::{managed_name, owners_name}, spec2::Sectors, upgrade::Ours}};
+use firesteel_ignition::{
+    Authority, NewFile, SpecVersion,
+    render::{self, Defaults, RenderError},
+    stub::{
+        make::{self, StubSpec},
+        names::{managed_name, owners_name},
+        spec2::Sectors,
+        upgrade::Ours,
+    },
+};
 use firesteel_kube::{Objects, Part, Status};
 use firesteel_resources::{
     Secret,
@@ -207,9 +216,7 @@ impl Pass {
             // Also those that no host names now: one that does tomorrow must not trust a CA that is gone by then.
             let mut names: BTreeSet<(String, String)> = control.inner.pools.leading_to(pool).into_iter().collect();
             for namespace in &namespaces {
-                names.extend(
-                    [managed_name(pool), owners_name(pool)].map(|name| (namespace.clone(), name)),
-                );
+                names.extend([managed_name(pool), owners_name(pool)].map(|name| (namespace.clone(), name)));
             }
             for name in &names {
                 match self.stub(object, name, &authority, namespaces.contains(&name.0)).await {
