@@ -5,11 +5,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver};
+use firesteel_config_server::ConfigSettings;
+use firesteel_control::{Acquiring, ImageFault, Images, SchemeDriver};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
 use firesteel_runtime::{StoreClock, Tokio};
@@ -30,9 +32,9 @@ impl Images for NoImages {
     }
 }
 
-fn control(core: &Core) -> Control {
+fn controllers(core: &Core) -> Controllers {
     let runtime = Arc::new(Tokio::new());
-    let config = Config {
+    let config = ControllersConfig {
         core: core.clone(),
         clock: StoreClock::new(core, runtime.clone(), Timestamp::UNIX_EPOCH),
         runtime,
@@ -60,7 +62,7 @@ fn control(core: &Core) -> Control {
         boot_image_minimum: firesteel_plan::skew::Minimum::default(),
         tells_events: false,
     };
-    Control::new(config).unwrap()
+    Controllers::new(config).unwrap()
 }
 
 struct World {
@@ -151,8 +153,8 @@ async fn nothing_is_changed_before_a_new_version_has_looked_at_all_hosts() {
         )
         .await;
 
-    let control = control(&world.core);
-    let running = tokio::spawn(async move { control.run().await });
+    let controllers = controllers(&world.core);
+    let running = tokio::spawn(async move { controllers.run().await });
     let says = |object: &Value| {
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found = conditions.into_iter().find(|one| one["type"] == "BootImageUpdateProgressing");

@@ -330,7 +330,7 @@ impl Control {
         // Registered before the check, so that what is told in between wakes us.
         notified.as_mut().enable();
         if verdict() == Verdict::Continue {
-            let held = timeout(&*self.config().runtime, limits::LONG_POLL, notified).await;
+            let held = timeout(&*self.handles().runtime, limits::LONG_POLL, notified).await;
             tracing::trace!(told = held.is_some(), "answering a held report");
         }
     }

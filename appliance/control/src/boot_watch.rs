@@ -142,7 +142,7 @@ const AUTOEXEC: &str = "autoexec.ipxe";
 pub(crate) async fn run(control: Control) -> Result<(), ControllerError> {
     let watch = control.inner.boot_watch.clone();
     loop {
-        let runtime = &*control.config().runtime;
+        let runtime = &*control.handles().runtime;
         let due = watch.lock().poll_timeout();
         let wait = due.map_or(SLEEP_MAX, |at| {
             Duration::try_from(at.duration_since(control.now())).unwrap_or_default().min(SLEEP_MAX)

@@ -6,7 +6,7 @@ use crate::Control;
 
 /// Follows the clock, for as long as control runs.
 pub(crate) async fn run(control: Control) -> Result<(), ControllerError> {
-    let clock = control.config().clock.clone();
+    let clock = control.handles().clock.clone();
     let mut doubt = None;
     loop {
         doubt = clock.changed(doubt).await;

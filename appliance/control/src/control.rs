@@ -10,18 +10,18 @@ use std::{
 
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
 use firesteel_handoff::Origins;
-use firesteel_kube::{Change, Core, Objects, Status};
+use firesteel_kube::{Change, Objects, Status};
 use firesteel_plan::{journal, policy::Trigger, skew::Minimum};
 use firesteel_resources::{
-    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfig, MachineConfigPool,
-    MachineConfiguration, ObjectMeta, Receipt, Secret,
+    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfiguration, ObjectMeta,
+    Receipt, Secret,
 };
 use firesteel_runtime::{
-    ControllerError, Events, Handles, HostEvents, HostKey, InstanceKey, Journals, Loop, Queue, Runtime, StepLock,
-    StepLocks, StoreClock, Tasks, Trust, key_of, sleep,
+    ControllerError, Events, Handles, HostKey, InstanceKey, Journals, Loop, Queue, ServedConfigs, StepLock, Tasks,
+    key_of, sleep,
 };
-use jiff::Timestamp;
-use ring::{hmac, signature::Ed25519KeyPair};
+use jiff::{SignedDuration, Timestamp};
+use ring::signature::Ed25519KeyPair;
 use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
@@ -29,7 +29,6 @@ use crate::{
     boot_watch::{self, BootWatch, UnknownHost},
     catalogue::Streams,
     clock_doubt,
-    configs::ConfigSettings,
     first_boots::FirstBoots,
     groups::Groups,
     images::Images,
@@ -38,7 +37,6 @@ use crate::{
     metrics::Metrics,
     notes,
     policy::Policy,
-    pools::Pools,
     power::BmcDriver,
     strangers::RememberedStrangers,
     views::{Identity, Views},
@@ -51,16 +49,13 @@ const STEPS_NOW_MAX: usize = 20;
 /// Network events waiting for the database, and as many stages of boots. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
 
-/// The group of pools and what they are rendered from.
-const MACHINE_CONFIGS: &str = "machineconfiguration.openshift.io";
 /// Between two looks at a host of which something is damaged.
 const DAMAGE_LOOKED_AT: Duration = Duration::from_secs(60);
 
 /// What the appliance gives to its control loop.
 pub struct Config {
-    pub core: Core,
-    pub runtime: Arc<dyn Runtime>,
-    pub clock: StoreClock,
+    /// What it shares with the other controllers.
+    pub handles: Handles,
     pub images: Arc<dyn Images>,
     pub bmc: Arc<dyn BmcDriver>,
     pub endpoints: Endpoints,
@@ -68,13 +63,15 @@ pub struct Config {
     pub asker_rule: AskerRule,
     /// What is served to boot the agent.
     pub boot_files: ServedBootFiles,
-    pub sealer: Sealer,
-    pub nonce_key: hmac::Key,
+    pub sealer: Arc<Sealer>,
+    pub instance_key: InstanceKey,
     pub receipt_key: Ed25519KeyPair,
-    /// The CA that hosts trust.
-    pub trust: Trust,
-    /// The config server.
-    pub configs: ConfigSettings,
+    /// The configs that are served to hosts.
+    pub served: Arc<dyn ServedConfigs>,
+    /// Where they are found.
+    pub origins: Arc<Origins>,
+    /// From an installation to the deadline of its token, which `firesteel rehandoff` can put off.
+    pub token_life: SignedDuration,
     pub pin_sha256: String,
     pub kernel_arguments: KernelArguments,
     /// How BMC certificates are judged, unless a host says otherwise.
@@ -83,8 +80,6 @@ pub struct Config {
     pub hosts_at_once: usize,
     /// Boot images that are older stand against an upgrade.
     pub boot_image_minimum: Minimum,
-    /// Whether the API is told of what happens to hosts by events, which somebody has to forget.
-    pub tells_events: bool,
 }
 
 impl fmt::Debug for Config {
@@ -107,11 +102,6 @@ pub(crate) struct Inner {
     pub(crate) discovered: Objects<DiscoveredHost>,
     pub(crate) halts: Objects<Halt>,
     pub(crate) receipts: Objects<Receipt>,
-    pub(crate) pool_objects: Objects<MachineConfigPool>,
-    pub(crate) config_objects: Objects<MachineConfig>,
-    pub(crate) pools: Pools,
-    pub(crate) origins: Origins,
-    pub(crate) instance_key: InstanceKey,
     pub(crate) boot_streams: Objects<BootImageStream>,
     pub(crate) host_groups: Objects<HostGroup>,
     /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
@@ -139,9 +129,6 @@ pub(crate) struct Inner {
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     stages: mpsc::Sender<notes::Note>,
     stages_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
-    events: Events,
-    pub(crate) host_events: HostEvents,
-    steps: StepLocks,
     tasks: Tasks,
 }
 
@@ -177,18 +164,10 @@ impl Drop for Stepping<'_> {
 
 impl Control {
     /// # Errors
-    /// When the registry lacks a kind that control needs, or the settings of the config server are wrong.
+    /// When the registry lacks a kind that control needs.
     pub fn new(config: Config) -> Result<Self, Status> {
-        let core = &config.core;
-        let origins = config.configs.origins(&config.endpoints);
-        let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
-        let handles = Handles::new(
-            core,
-            Arc::clone(&config.runtime),
-            config.clock.clone(),
-            config.trust.clone(),
-            config.tells_events,
-        )?;
+        let handles = &config.handles;
+        let core = &handles.core;
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
         let (stages, stages_end) = mpsc::channel(NOTES_MAX);
         Ok(Self {
@@ -200,11 +179,6 @@ impl Control {
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 halts: Objects::new(core, "firesteel.dev", "Halt")?,
                 receipts: Objects::new(core, "firesteel.dev", "Receipt")?.with_reserve(),
-                pool_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfigPool")?,
-                config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
-                pools: Pools::default(),
-                origins,
-                instance_key: InstanceKey::new(config.nonce_key.clone()),
                 boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
                 host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
                 group_values: Objects::new(core, "firesteel.dev", "HostGroup")?,
@@ -213,9 +187,9 @@ impl Control {
                 machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
                 cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
                 streams: Streams::default(),
-                groups: Groups::new(Arc::clone(&config.runtime)),
+                groups: Groups::new(Arc::clone(&handles.runtime)),
                 policy: Policy::default(),
-                journals: handles.journals,
+                journals: handles.journals.clone(),
                 logs: HostLogs::default(),
                 boot_watch: BootWatch::default(),
                 leases: LiveLeases::default(),
@@ -223,16 +197,13 @@ impl Control {
                 strangers: Mutex::default(),
                 strangers_reading: AsyncMutex::default(),
                 metrics: Metrics::default(),
-                queue: handles.queue,
+                queue: Arc::clone(&handles.queue),
                 views: Mutex::new(Views::new(config.hosts_at_once, handles.hosts.clone())),
-                started_at: config.runtime.now(),
+                started_at: handles.runtime.now(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 stages,
                 stages_end: Mutex::new(Some(stages_end)),
-                events: handles.events,
-                host_events: handles.hosts,
-                steps: handles.steps,
                 tasks: Tasks::default(),
                 config,
             }),
@@ -249,13 +220,12 @@ impl Control {
         let notes_end = notes_end.ok_or(taken("control is running already: its notes are taken"))?;
         let stages_end = lock(&self.inner.stages_end).take();
         let stages_end = stages_end.ok_or(taken("control is running already: its stages are taken"))?;
-        let events = self.inner.events.clone();
+        let events = self.events().clone();
         let mut loops: Vec<Loop> = vec![
             Box::pin(self.clone().follow_hosts()),
             Box::pin(self.clone().follow_secrets()),
             Box::pin(self.clone().follow_halts()),
             Box::pin(self.clone().follow_damage()),
-            Box::pin(self.clone().follow_pools()),
             Box::pin(self.clone().follow_streams()),
             Box::pin(self.clone().follow_groups()),
             Box::pin(self.clone().run_groups()),
@@ -272,7 +242,7 @@ impl Control {
             let control = self.clone();
             loops.push(Box::pin(async move { control.step_forever().await }));
         }
-        self.inner.tasks.run(&*self.inner.config.runtime, loops).await
+        self.inner.tasks.run(&*self.handles().runtime, loops).await
     }
 
     /// Has something done beside the steps; ends with the control loop.
@@ -290,6 +260,11 @@ impl Control {
         lock(&self.inner.views)
     }
 
+    /// What all controllers share.
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.inner.config.handles
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
     }
@@ -297,21 +272,21 @@ impl Control {
     /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
     /// and its agent like one of a host that is gone. `false`: they were not in time.
     pub(crate) async fn knows_hosts(&self) -> bool {
-        self.inner.host_events.knows_hosts(&*self.inner.config.runtime).await
+        self.handles().hosts.knows_hosts(&*self.handles().runtime).await
     }
 
     /// The wall clock.
     pub(crate) fn now(&self) -> Timestamp {
-        self.inner.config.runtime.now()
+        self.handles().runtime.now()
     }
 
     /// How old the store is: by this the deadlines of tokens are counted.
     pub(crate) fn age_s(&self) -> u64 {
-        self.config().clock.age_s()
+        self.handles().clock.age_s()
     }
 
     pub(crate) async fn sleep(&self, duration: Duration) {
-        sleep(&*self.inner.config.runtime, duration).await;
+        sleep(&*self.handles().runtime, duration).await;
     }
 
     pub(crate) fn stages(&self) -> &mpsc::Sender<notes::Note> {
@@ -337,14 +312,14 @@ impl Control {
 
     /// Where events of the API are recorded.
     pub(crate) fn events(&self) -> &Events {
-        &self.inner.events
+        &self.handles().events
     }
 
     async fn step_forever(&self) -> Result<(), ControllerError> {
         // A host cannot be judged before all are known: another one may have its MAC.
-        self.inner.host_events.hosts_read().await;
+        self.handles().hosts.hosts_read().await;
         // Nor whether its disks may be changed.
-        self.inner.host_events.halts_read().await;
+        self.handles().hosts.halts_read().await;
         loop {
             let key = self.inner.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
@@ -388,7 +363,7 @@ impl Control {
     }
 
     async fn wait_for_step(&self, key: &HostKey) -> Stepping<'_> {
-        let lock = self.inner.steps.wait(key, &*self.inner.config.runtime).await;
+        let lock = self.handles().steps.wait(key, &*self.handles().runtime).await;
         self.stepping(key, lock)
     }
 
@@ -427,7 +402,7 @@ impl Control {
 
     /// `None` while another step of the host is under way.
     fn begin_step(&self, key: &HostKey) -> Option<Stepping<'_>> {
-        self.inner.steps.begin(key).map(|lock| self.stepping(key, lock))
+        self.handles().steps.begin(key).map(|lock| self.stepping(key, lock))
     }
 
     fn stepping(&self, key: &HostKey, lock: StepLock) -> Stepping<'_> {
@@ -464,7 +439,6 @@ impl Control {
                         self.free_slot(&key);
                     }
                     self.views().consoles.end(&key);
-                    self.inner.pools.host_changed(true);
                     self.inner.logs.forget(&key);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
@@ -481,7 +455,7 @@ impl Control {
                     // Once: a watch that began anew finds the hosts that were counted before.
                     let hosts: Vec<HostKey> = known.keys().cloned().collect();
                     self.views().slots.expect(hosts);
-                    self.inner.host_events.note_hosts_read();
+                    self.handles().hosts.note_hosts_read();
                 }
                 Change::Undecodable { name, error } => {
                     self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
@@ -523,14 +497,7 @@ impl Control {
         let mut changes = self.inner.secrets.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(secret) => {
-                    self.inner.pools.secret_seen(&secret, &self.inner.origins.urls);
-                    self.secret_changed(&secret.metadata);
-                }
-                Change::Deleted(secret) => {
-                    self.inner.pools.secret_gone(&secret);
-                    self.secret_changed(&secret.metadata);
-                }
+                Change::Applied(secret) | Change::Deleted(secret) => self.secret_changed(&secret.metadata),
                 Change::Synced | Change::Undecodable { .. } => {}
             }
         }

@@ -94,7 +94,7 @@ impl Control {
     /// Has all hosts looked at when damage is found, or is over: a host that has to freeze freezes before it is asked
     /// anything.
     pub(crate) async fn follow_damage(self) -> Result<(), ControllerError> {
-        let mut changes = self.config().core.store().damage_changes();
+        let mut changes = self.handles().core.store().damage_changes();
         // Its end is that of the store, which others tell.
         while changes.changed().await.is_ok() {
             self.wake_hosts(|_| true);

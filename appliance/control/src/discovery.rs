@@ -220,7 +220,7 @@ impl Control {
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
         self.strangers().heard(mac, self.now());
-        let timeline = self.config().core.store().lineage().timeline();
+        let timeline = self.handles().core.store().lineage().timeline();
         let (before, is_adopted) = self
             .views()
             .discovered

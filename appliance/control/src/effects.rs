@@ -271,12 +271,9 @@ impl Control {
         write: &WritePlan,
         sha256: &str,
     ) -> Result<wire::hand_off::Forms, String> {
-        if !self.inner.pools.are_read(&*self.config().runtime).await {
-            return Err("the pools were not read yet: trying again".to_owned());
-        }
         // Before what they say is read: what was not rendered then would be missing.
-        let checked = self.check_rendered(&key_of(host), &write.configs).await;
-        checked.map_err(|refusal| format!("{refusal}: trying again"))?;
+        let checked = self.config().served.check(&key_of(host), &write.configs).await;
+        checked.map_err(|why| why.to_string())?;
         let given = match self.given(host).await.map_err(|status| status.message)? {
             Reading::Ready(given) if given.sha256 == sha256 => given,
             Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
@@ -294,7 +291,7 @@ impl Control {
             User::Ignition(config) => {
                 let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
                 let config = self.with_present_ca(config);
-                let stub = ignition::with_config_token(&config, self.config_origins(), &token)
+                let stub = ignition::with_config_token(&config, &self.config().origins.urls, &token)
                     .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
                 marks.extend(self.report_files(&token));
                 (Some(stub), token)
@@ -310,10 +307,10 @@ impl Control {
     /// is immutable; the host's copy stays as it is written, and would trust nobody who is left.
     fn with_present_ca<'a>(&self, config: &'a [u8]) -> Cow<'a, [u8]> {
         // A CA that cannot stand in a stub is told on the pools.
-        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.config().trust.authority()) else {
+        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.handles().trust.authority()) else {
             return Cow::Borrowed(config);
         };
-        let (rotated, _) = authority::rotate(text, &self.inner.origins.endpoints, &authority);
+        let (rotated, _) = authority::rotate(text, &self.config().origins.endpoints, &authority);
         rotated.map_or(Cow::Borrowed(config), |text| Cow::Owned(text.into_bytes()))
     }
 
@@ -325,7 +322,7 @@ impl Control {
         );
         [
             file("firesteel/report.conf", 0o600, report.as_bytes()),
-            file("firesteel/ca.crt", 0o644, self.config().trust.pem().as_bytes()),
+            file("firesteel/ca.crt", 0o644, self.handles().trust.pem().as_bytes()),
         ]
     }
 

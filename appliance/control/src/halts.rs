@@ -57,7 +57,7 @@ impl Halts {
 impl Control {
     /// Why nothing may be destroyed on this host now, as its agent is told.
     pub(crate) fn hold_of(&self, key: &HostKey) -> Option<String> {
-        let doubt = self.config().clock.doubt().map(|doubt| doubt.to_string());
+        let doubt = self.handles().clock.doubt().map(|doubt| doubt.to_string());
         let views = self.views();
         views.halts.hold().or(doubt).or_else(|| match views.hosts.get(key) {
             Some(view) if view.damage.is_some() => view.damage.clone(),
@@ -67,7 +67,7 @@ impl Control {
     }
 
     pub(crate) async fn follow_halts(self) -> Result<(), ControllerError> {
-        let mut held = self.config().core.unstored();
+        let mut held = self.handles().core.unstored();
         let mut changes = self.inner.halts.subscribe().await?;
         loop {
             let unstored = held.borrow_and_update().clone();
@@ -82,7 +82,7 @@ impl Control {
                 Change::Applied(halt) => {
                     let name = halt.metadata.name.clone();
                     let is_new = self.views().halts.all().insert(name, in_force(&halt)).is_none();
-                    let is_late = self.inner.host_events.are_halts_read();
+                    let is_late = self.handles().hosts.are_halts_read();
                     if is_new {
                         tracing::warn!(by = %halt.spec.by, reason = %halt.spec.reason, "the fleet is halted: no disk is changed");
                         self.wake_hosts(|_| true);
@@ -100,7 +100,7 @@ impl Control {
                 }
                 Change::Synced => {
                     self.views().halts.read_all();
-                    self.inner.host_events.note_halts_read();
+                    self.handles().hosts.note_halts_read();
                 }
                 Change::Undecodable { name, error } => {
                     tracing::error!(halt = %name.name, %error, "a stored halt cannot be read: it counts as one");

@@ -16,19 +16,20 @@ impl Control {
         if user.is_none() && meta.is_none() && network.is_none() {
             return Ok(Reading::Nothing);
         }
-        let origins = &self.inner.origins;
+        let origins = &self.config().origins;
         let declared = self.declared(host).await?;
         let ways = Ways { urls: &origins.urls, plain: origins.plain.as_deref(), declared: &declared };
         let reading = hand_off::read(ways, host, user.as_ref(), meta.as_ref(), network.as_ref());
         let Reading::Ready(given) = reading else { return Ok(reading) };
-        let further = self.kernel_arguments_of(&host.metadata.namespace, &given.configs).await?;
+        let served = &self.config().served;
+        let further = served.kernel_arguments(&host.metadata.namespace, &given.configs).await?;
         Ok(hand_off::with_arguments(host, given, further))
     }
 
     /// What streams say of the form for the host's image. Before they were read after a start it would be a guess.
     async fn declared(&self, host: &BareMetalHost) -> Result<Vec<Declared>, Status> {
         let Some(image) = host.spec.wanted_image() else { return Ok(Vec::new()) };
-        if !self.inner.streams.are_read(&*self.config().runtime).await {
+        if !self.inner.streams.are_read(&*self.handles().runtime).await {
             return Err(Status::internal("the boot image streams were not read yet: trying again"));
         }
         Ok(self.inner.streams.declared(image))

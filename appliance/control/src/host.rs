@@ -21,7 +21,6 @@ use jiff::Timestamp;
 use crate::{
     Control,
     metrics::Standing,
-    pools::Member,
     views::{Identity, NetworkView},
 };
 
@@ -75,7 +74,6 @@ impl Control {
         self.views().offer_step(key, stepped);
         self.note_place(key, &seen.host, &step.memory, &journal.status);
         self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
-        self.note_member(key, Member::of(&seen.host, &step.memory, &journal.status));
         // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
         let is_first = |effect: &&plan::host::Effect| matches!(effect, plan::host::Effect::AddFinalizer);
         for effect in step.effects.iter().filter(is_first) {

@@ -10,10 +10,9 @@
 use std::net::IpAddr;
 
 use firesteel_boot::{Claims, NO_EXPIRY, Purpose};
-use firesteel_ignition as ignition;
 use firesteel_plan::instance::{Standing, TokenAge, record_of, standing};
 use firesteel_resources::host_journal::FirstBootFailure;
-use firesteel_runtime::{HostKey, event};
+use firesteel_runtime::event;
 
 use crate::{Control, Denied, console::ConsoleText};
 
@@ -24,9 +23,6 @@ const FAILURE_LINES_MAX: usize = 40;
 /// The same in bytes: it is read in a condition.
 const FAILURE_KEPT_BYTES_MAX: usize = 4 << 10;
 
-/// What a host's config gets from the appliance.
-pub(crate) const FILES: [&str; 2] = ["/etc/firesteel/instance.json", "/etc/firesteel/ca.crt"];
-
 impl Control {
     /// The token that a host's own copy of its stub carries.
     pub(crate) fn instance_token(&self, uid: &str, attempt: u64) -> Result<String, firesteel_boot::SealError> {
@@ -36,25 +32,7 @@ impl Control {
     }
 
     pub(crate) fn token_age(&self) -> TokenAge {
-        TokenAge { age_s: self.age_s(), life: self.config().configs.token_life }
-    }
-
-    /// What the unit in the new OS needs to report back, at [`FILES`].
-    pub(crate) fn instance_files(&self, key: &HostKey, claims: &Claims) -> Vec<ignition::NewFile> {
-        let instance = serde_json::json!({
-            "nonce": self.inner.instance_key.nonce(&claims.subject, claims.attempt),
-            "reportUrl": format!("{}/running", self.config().endpoints.agent_base()),
-            "host": claims.subject,
-            "name": key.name,
-        });
-        vec![
-            ignition::NewFile { path: FILES[0].to_owned(), mode: 0o600, contents: instance.to_string().into_bytes() },
-            ignition::NewFile {
-                path: FILES[1].to_owned(),
-                mode: 0o644,
-                contents: self.config().trust.pem().into_bytes(),
-            },
-        ]
+        TokenAge { age_s: self.age_s(), life: self.config().token_life }
     }
 
     /// The new OS says that it runs.
@@ -72,7 +50,7 @@ impl Control {
         let journal = self.inner.journals.read(&key).await.map_err(|status| Denied::Internal(status.message))?;
         let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
         let attempt = fetched.ok_or_else(denied)?.attempt;
-        if !self.inner.instance_key.is_nonce(uid, attempt, nonce) {
+        if !self.config().instance_key.is_nonce(uid, attempt, nonce) {
             return Err(denied());
         }
         let now = self.now();

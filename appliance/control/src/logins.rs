@@ -187,7 +187,7 @@ impl Control {
                     return Err(BmcFault { kind: BmcFaultKind::HeldBack { until }, message });
                 }
                 Leave::Wait => {
-                    let runtime = &self.config().runtime;
+                    let runtime = &self.handles().runtime;
                     runtime.sleep_until(runtime.uptime() + PAUSE).await;
                 }
             }

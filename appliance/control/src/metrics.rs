@@ -90,11 +90,6 @@ struct OfNetwork {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Fetched {
     outcome: &'static str,
 }
@@ -140,7 +135,6 @@ struct Inner {
     images: Family<Fetched, Counter>,
     agents_refused: Counter,
     second_claimants: Counter,
-    configs: Family<Asked, Counter>,
     network: Family<OfNetwork, Counter>,
 }
 
@@ -181,7 +175,6 @@ impl Default for Metrics {
             images: Family::default(),
             agents_refused: Counter::default(),
             second_claimants: Counter::default(),
-            configs: Family::default(),
             network: Family::default(),
         }))
     }
@@ -205,8 +198,6 @@ impl Metrics {
         to.register("firesteel_erased_bytes", erased, all.erased_bytes.clone());
         let network = "What DHCP, TFTP and HTTP boot gave to machines, and what they refused";
         to.register("firesteel_network_events", network, all.network.clone());
-        let configs = "Configs that hosts asked for, by what they got: served, head, or why they were refused";
-        to.register("firesteel_config_requests", configs, all.configs.clone());
         to.register("firesteel_images_fetched", "Images fetched or refused", all.images.clone());
     }
 
@@ -327,11 +318,6 @@ impl Metrics {
     /// `event`: one of the names that [`crate::NetworkEvent::name`] has.
     pub(crate) fn network(&self, event: &'static str) {
         self.0.network.get_or_create(&OfNetwork { event }).inc();
-    }
-
-    /// A config was asked for; the outcomes are words of ours.
-    pub(crate) fn config_asked(&self, outcome: &'static str) {
-        bump(&self.0.configs.get_or_create(&Asked { outcome }));
     }
 
     pub(crate) fn agent_refused(&self) {
@@ -557,11 +543,6 @@ impl Fleet {
 }
 
 impl Control {
-    /// A request to the config server was refused before anybody looked for a config; `outcome` is a word of ours.
-    pub fn config_refused(&self, outcome: &'static str) {
-        self.inner.metrics.config_asked(outcome);
-    }
-
     /// Whether the fleet gets where it is to be. A host that no step has looked at since the start progresses.
     #[must_use]
     pub fn fleet(&self) -> Fleet {

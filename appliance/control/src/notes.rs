@@ -104,7 +104,7 @@ pub(crate) async fn run(
                 note = notes.recv() => note,
             }
         };
-        let first = match timeout(&*control.config().runtime, wait, next).await {
+        let first = match timeout(&*control.handles().runtime, wait, next).await {
             Some(Some(note)) => Some(note),
             Some(None) => return Ok(()),
             None => None,

@@ -351,7 +351,7 @@ impl Control {
         let (control, host) = (self.clone(), host.clone());
         self.spawn_outward(async move {
             let work = control.carry_out(&key, &host, call.action);
-            let result = match timeout(&*control.config().runtime, CALL_TIMEOUT, work).await {
+            let result = match timeout(&*control.handles().runtime, CALL_TIMEOUT, work).await {
                 Some(result) => result,
                 None => Err(fault(BmcFaultKind::Unreachable, "the BMC did not finish within 100 s")),
             };
@@ -450,7 +450,7 @@ impl Control {
 
     /// What the BMC tells of its machine. That it tells nothing is no fault: the agent inspects.
     async fn inventory(&self, key: &HostKey, client: &dyn BmcSession) -> Option<Inventory> {
-        match timeout(&*self.config().runtime, INVENTORY_TIMEOUT, client.inventory(INVENTORY_WITHIN)).await {
+        match timeout(&*self.handles().runtime, INVENTORY_TIMEOUT, client.inventory(INVENTORY_WITHIN)).await {
             Some(Ok(inventory)) => inventory,
             Some(Err(error)) => {
                 tracing::info!(host = %key, %error, "the BMC does not tell its inventory");

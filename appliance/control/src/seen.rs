@@ -55,7 +55,7 @@ impl Control {
         // Of a host that is to go nothing is shown any more: in a namespace that is going it could not be.
         let goes = host.metadata.is_deleting() && journal.hardware.is_some();
         let hardware_is_shown = inspects && (goes || self.shows_hardware(&key, journal).await?);
-        let mut seen = Seen::new(host, memory, self.inner.started_at, self.config().runtime.entropy());
+        let mut seen = Seen::new(host, memory, self.inner.started_at, self.handles().runtime.entropy());
         seen.uncleaned = uncleaned;
         seen.credentials = credentials;
         seen.user_data = user_data;
@@ -88,7 +88,7 @@ impl Control {
         seen.refused_identity.clone_from(&journal.refused_identity);
         seen.claim.clone_from(&journal.claim);
         seen.halt = views.halts.oldest().cloned();
-        seen.clock = self.config().clock.doubt();
+        seen.clock = self.handles().clock.doubt();
         if let Some(view) = views.hosts.get(&key) {
             seen.netboot = self.inner.boot_watch.seen(&view.macs, now);
             let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
@@ -123,7 +123,7 @@ impl Control {
     }
 
     fn lineage_seen(&self) -> LineageSeen {
-        let store = self.config().core.store();
+        let store = self.handles().core.store();
         let (lineage, current) = (store.lineage(), store.current());
         LineageSeen {
             store: lineage.store,

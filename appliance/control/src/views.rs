@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 
 use crate::{
     claimants::ClaimsHeard,
-    configs::Refusals,
     console::Consoles,
     groups::Place,
     halts::Halts,
@@ -29,7 +28,6 @@ use crate::{
     metrics::Standing,
     observations::StrangerBoots,
     pace::{Pace, Speed},
-    pools::Member,
     power::PowerView,
     removed_images::RemovedImages,
     said_refusals::SaidRefusals,
@@ -54,8 +52,6 @@ pub(crate) struct Views {
     pub(crate) stranger_boots: StrangerBoots,
     pub(crate) images: HashMap<ImageKey, ImageView>,
     pub(crate) removed_images: RemovedImages,
-    /// How often who is no host of ours was refused a config.
-    pub(crate) strangers: Refusals,
     pub(crate) logins: Logins,
     pub(crate) consoles: Consoles,
     pub(crate) halts: Halts,
@@ -122,10 +118,6 @@ pub(crate) struct HostView {
     pub(crate) power: PowerView,
     /// As the newest step left it.
     pub(crate) standing: Option<Standing>,
-    /// As its pool sees it; absent until the first step.
-    pub(crate) member: Option<Member>,
-    /// How often its config was refused.
-    pub(crate) refusals: Refusals,
     /// What the log has said of refused agents.
     pub(crate) said_refusals: SaidRefusals,
     /// Where it stands with images of groups.
@@ -313,7 +305,6 @@ impl Views {
             stranger_boots: StrangerBoots::default(),
             images: HashMap::new(),
             removed_images: RemovedImages::default(),
-            strangers: Refusals::default(),
             logins: Logins::default(),
             consoles: Consoles::default(),
             halts: Halts::default(),

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use firesteel_control::{Control, Survey};
+use firesteel_control::Survey;
 use firesteel_images::import::ImageStore;
 use firesteel_kube::Api;
 use firesteel_runtime::StoreClock;
@@ -20,7 +20,7 @@ use prometheus_client::{
 };
 
 use super::process::Process;
-use crate::audit::Audit;
+use crate::{audit::Audit, serve::controllers::Controllers};
 
 /// Where it is looked.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Now {
     pub(super) certificates: Mutex<Vec<Certificate>>,
     pub(super) rotation: Mutex<Option<Timestamp>>,
     pub(super) clock: OnceLock<StoreClock>,
-    pub(super) control: OnceLock<(Control, ImageStore)>,
+    pub(super) controllers: OnceLock<(Controllers, ImageStore)>,
     pub(super) api: OnceLock<Api>,
 }
 
@@ -52,7 +52,7 @@ impl Now {
             certificates: Mutex::default(),
             rotation: Mutex::default(),
             clock: OnceLock::new(),
-            control: OnceLock::new(),
+            controllers: OnceLock::new(),
             api: OnceLock::new(),
         }
     }
@@ -150,8 +150,8 @@ impl Collector for Now {
             let help = "Halts that are in force and could not be stored";
             to.gauge("firesteel_halts_unstored", help, number(held))?;
         }
-        if let Some((control, images)) = self.control.get() {
-            to.survey(&control.survey())?;
+        if let Some((controllers, images)) = self.controllers.get() {
+            to.survey(&controllers.control.survey())?;
             self.images(&mut to, images)?;
         }
         Ok(())

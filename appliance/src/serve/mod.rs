@@ -23,6 +23,7 @@ pub mod api;
 pub mod at_rest;
 mod begin_again;
 pub mod built;
+pub mod controllers;
 pub mod data_dir;
 pub mod dhcp_clients;
 pub mod kinds;

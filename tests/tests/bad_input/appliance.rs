@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use firesteel_appliance::cli::describe_page;
 use firesteel_appliance::serve::at_rest::{self, KeyFile};
+use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver};
+use firesteel_config_server::{ConfigController, ConfigSettings};
+use firesteel_control::{Control, SchemeDriver};
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, life};
@@ -88,6 +90,7 @@ pub(crate) const RECEIPT_SEED: [u8; 32] = [9; 32];
 pub(crate) struct Appliance {
     pub(crate) core: Core,
     pub(crate) control: Control,
+    pub(crate) configs: ConfigController,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) discovered: Objects<DiscoveredHost>,
@@ -154,7 +157,7 @@ impl Appliance {
             passed_s: Arc::clone(&passed_s),
         });
         let clock = StoreClock::new(&core, Arc::clone(&runtime), Timestamp::UNIX_EPOCH);
-        let config = Config {
+        let config = ControllersConfig {
             core: core.clone(),
             runtime,
             clock: clock.clone(),
@@ -176,11 +179,11 @@ impl Appliance {
             boot_image_minimum: firesteel_plan::skew::Minimum::default(),
             tells_events: true,
         };
-        let control = Control::new(config).unwrap();
-        let running = control.clone();
+        let running = Controllers::new(config).unwrap();
         let lives = tokio::spawn(life::run(core.clone()));
         Self {
-            control,
+            control: running.control.clone(),
+            configs: running.configs.clone(),
             hosts: Objects::new(&core, "metal3.io", "BareMetalHost").unwrap(),
             secrets: Objects::new(&core, "", "Secret").unwrap(),
             discovered: Objects::new(&core, "firesteel.dev", "DiscoveredHost").unwrap(),

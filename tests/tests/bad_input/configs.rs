@@ -48,14 +48,14 @@ struct Site {
 }
 
 impl Site {
-    async fn start(change: impl FnOnce(&mut firesteel_control::ConfigSettings)) -> Self {
+    async fn start(change: impl FnOnce(&mut firesteel_config_server::ConfigSettings)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let folder = DataDir::open(data.path()).unwrap();
         let pki = Pki::open(&folder, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
-        let mut settings = firesteel_control::ConfigSettings::default();
+        let mut settings = firesteel_config_server::ConfigSettings::default();
         change(&mut settings);
         let appliance = Appliance::start_serving(data.path(), pki.trust().clone(), settings).await;
-        let server = ConfigServer::new(appliance.control.clone());
+        let server = ConfigServer::new(appliance.configs.clone());
         let images = ImageFiles::new(ImageStore::open(&data.path().join("images")).unwrap());
         let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, owner());
         let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;

@@ -6,11 +6,13 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
+use firesteel_config_server::ConfigSettings;
+use firesteel_control::{Acquiring, Control, ImageFault, Images};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
@@ -74,6 +76,7 @@ impl Leases {
 pub(crate) struct Appliance {
     pub(crate) life: u64,
     pub(crate) control: Control,
+    pub(crate) controllers: Controllers,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) halts: Objects<Halt>,
@@ -106,7 +109,7 @@ impl Appliance {
             random: Mutex::new(Random::new(seed ^ life)),
             deaf_after: ground.deaf_after,
         });
-        let config = Config {
+        let config = ControllersConfig {
             clock: StoreClock::new(&core, Arc::clone(&runtime), Timestamp::UNIX_EPOCH),
             core: core.clone(),
             runtime,
@@ -137,8 +140,9 @@ impl Appliance {
             boot_image_minimum: firesteel_plan::skew::Minimum::default(),
             tells_events: false,
         };
-        let control = Control::new(config).expect("the registry has all kinds");
-        let (running, outbox) = (control.clone(), Arc::clone(ground.outbox));
+        let controllers = Controllers::new(config).expect("the registry has all kinds");
+        let control = controllers.control.clone();
+        let (running, outbox) = (controllers.clone(), Arc::clone(ground.outbox));
         let prepared = core.clone();
         executor.spawn(
             life,
@@ -172,6 +176,7 @@ impl Appliance {
             boot: dhcp_clients::boot_answers(ENDPOINTS, false),
             events: dhcp_clients::dhcp_events(control.clone(), ENDPOINTS, false),
             control,
+            controllers,
         }
     }
 

@@ -619,7 +619,7 @@ impl World {
         let overtaken = call < sender.arrived;
         sender.arrived = sender.arrived.max(call);
         let remote = IpAddr::V4(sender.address.map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| address));
-        let (control, life) = (appliance.control.clone(), appliance.life);
+        let (controllers, life) = (appliance.controllers.clone(), appliance.life);
         if overtaken {
             self.fault(Fault::Reordered);
         }
@@ -630,7 +630,7 @@ impl World {
             life,
             Box::pin(async move {
                 let asked = ask.clone();
-                let mut answer = serve(&control, ask, remote).await;
+                let mut answer = serve(&controllers, ask, remote).await;
                 if says_nothing && let Answer::Report(Ok(reply)) = &mut answer {
                     reply.hold = None;
                 }

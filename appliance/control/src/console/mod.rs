@@ -248,7 +248,7 @@ impl Control {
     /// none, and nothing is gained by trying again.
     pub(crate) async fn consoles_give_way(&self, address: &BmcAddress) -> bool {
         let place = place_of(address);
-        if !self.views().consoles.give_way(&place, self.config().runtime.uptime()) {
+        if !self.views().consoles.give_way(&place, self.handles().runtime.uptime()) {
             return false;
         }
         let closed = async {
@@ -256,7 +256,7 @@ impl Control {
                 self.sleep(Duration::from_millis(50)).await;
             }
         };
-        timeout(&*self.config().runtime, LET_GO, closed).await.is_some()
+        timeout(&*self.handles().runtime, LET_GO, closed).await.is_some()
     }
 
     async fn read_console(self, key: HostKey, number: u64, mut orders: watch::Receiver<Orders>) {
@@ -270,7 +270,7 @@ impl Control {
                 Ended::ForGood => return,
             };
             let over = async { drop(orders.wait_for(|orders| orders.is_over).await) };
-            timeout(&*self.config().runtime, pause, over).await;
+            timeout(&*self.handles().runtime, pause, over).await;
         }
     }
 
@@ -283,7 +283,7 @@ impl Control {
         let gave_way = orders.borrow_and_update().gave_way;
         let Some(open) = self.opens(&key, told.number, &login) else { return Ended::NotYet };
         let opened = self.config().bmc.listen(&login.address, &login.credentials);
-        let mut console = match timeout(&*self.config().runtime, OPEN_TIMEOUT, opened).await {
+        let mut console = match timeout(&*self.handles().runtime, OPEN_TIMEOUT, opened).await {
             Some(Ok(Listening::To(console))) => console,
             Some(Ok(Listening::Taken)) => {
                 self.tell_console(told, "somebody else listens to the serial console: it is tried again");
@@ -300,7 +300,7 @@ impl Control {
             None => return Ended::After(Duration::ZERO),
         };
         told.text.hide([login.credentials.password.clone()]);
-        let begin = self.config().runtime.uptime();
+        let begin = self.handles().runtime.uptime();
         self.tell_console(told, "the serial console is read");
         let wants_end = |orders: &Orders| orders.is_over || orders.gave_way != gave_way;
         tokio::select! {
@@ -319,7 +319,7 @@ impl Control {
             );
             return Ended::NotYet;
         }
-        Ended::After(self.config().runtime.uptime().saturating_sub(begin))
+        Ended::After(self.handles().runtime.uptime().saturating_sub(begin))
     }
 
     /// The right to log in: only with what the BMC took last.
@@ -328,13 +328,13 @@ impl Control {
         if !views.logins.is_good(&login.account, &login.given) {
             return None;
         }
-        let place = views.consoles.opens(key, number, self.config().runtime.uptime())?;
+        let place = views.consoles.opens(key, number, self.handles().runtime.uptime())?;
         Some(Open { control: self.clone(), place })
     }
 
     /// Until the console ends.
     async fn hear(&self, console: &mut dyn BmcConsole, told: &mut Told) {
-        let runtime = &*self.config().runtime;
+        let runtime = &*self.handles().runtime;
         let mut budget = Budget::new(runtime.uptime());
         while let Some(Spoken { characters, is_lossy }) = console.hear(SILENCE).await {
             if is_lossy {

@@ -83,7 +83,7 @@ impl Control {
     ) -> Result<bool, Status> {
         let Ok(known) = self.known(key).await? else { return Ok(false) };
         // It is of before a restore of the store, and its host has not taken note of that: one that is paused does not.
-        if known.memory.timeline != self.config().core.store().lineage().timeline() {
+        if known.memory.timeline != self.handles().core.store().lineage().timeline() {
             return Ok(false);
         }
         // Judged for each try of the write: its owner writes to the same spec.

@@ -163,7 +163,7 @@ impl Control {
     /// Works on the namespaces that are due, one after the other.
     pub(crate) async fn run_groups(self) -> Result<(), ControllerError> {
         // A host that is not known yet would seem to have left its group.
-        self.inner.host_events.hosts_read().await;
+        self.handles().hosts.hosts_read().await;
         self.inner.streams.read.wait().await;
         loop {
             let key = self.inner.groups.queue.next().await;
@@ -198,7 +198,7 @@ impl Control {
     /// paused does not.
     fn place_of(&self, host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Place {
         let place = Place::of(host, memory, journal);
-        let is_of_now = memory.timeline == self.config().core.store().lineage().timeline();
+        let is_of_now = memory.timeline == self.handles().core.store().lineage().timeline();
         if is_of_now || place.open().is_none() {
             return place;
         }

@@ -136,7 +136,7 @@ impl Policy {
 impl Control {
     pub(crate) async fn run_policy(self) -> Result<(), ControllerError> {
         // A fleet that is half known would seem to be of one architecture.
-        self.inner.host_events.hosts_read().await;
+        self.handles().hosts.hosts_read().await;
         self.inner.streams.read.wait().await;
         self.inner.policy.ring(Trigger::Started);
         let mut keeper = pass::Keeper::new(self.clone());
@@ -157,13 +157,13 @@ impl Control {
                     }
                 }
             };
-            wake = delay.map(|delay| self.config().runtime.uptime() + delay);
+            wake = delay.map(|delay| self.handles().runtime.uptime() + delay);
         }
     }
 
     /// Waits until something rings, or for the time of the next look.
     async fn next_trigger(&self, wake: Option<Duration>) -> Trigger {
-        let (policy, runtime) = (&self.inner.policy, &self.config().runtime);
+        let (policy, runtime) = (&self.inner.policy, &self.handles().runtime);
         loop {
             let changed = policy.changed.notified();
             if policy.is_rung() {

@@ -73,7 +73,7 @@ impl Control {
     pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(Stub, Option<Rewrite>), Status> {
         self.inner.policy.mind(namespace, name);
         let secret = self.inner.secrets.get(namespace, name).await?;
-        Ok(match self.config().trust.authority() {
+        Ok(match self.handles().trust.authority() {
             Ok(_) => judge(name, secret.as_ref()),
             Err(error) => {
                 (Stub::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)

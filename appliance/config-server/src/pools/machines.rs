@@ -7,7 +7,7 @@ use firesteel_resources::{BareMetalHost, host_journal::HostJournalStatus};
 use firesteel_runtime::HostKey;
 
 use super::status::Machines;
-use crate::{Control, pools::Pools};
+use crate::{ConfigController, pools::Pools};
 
 /// A host as its pool sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,21 +38,7 @@ impl Member {
     }
 }
 
-impl Control {
-    /// Takes in what a step found of a host.
-    pub(crate) fn note_member(&self, key: &HostKey, member: Member) {
-        let (is_other, is_elsewhere) = {
-            let mut views = self.views();
-            let Some(view) = views.hosts.get_mut(key) else { return };
-            let before = view.member.replace(member.clone());
-            let elsewhere = before.as_ref().is_none_or(|before| before.user_data != member.user_data);
-            (before != Some(member), elsewhere)
-        };
-        if is_other {
-            self.inner.pools.host_changed(is_elsewhere);
-        }
-    }
-
+impl ConfigController {
     /// The machines of each of these pools.
     pub(super) fn machines_of<'a>(
         &self,
@@ -60,9 +46,8 @@ impl Control {
         names: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> BTreeMap<&'a str, Machines> {
         let members: Vec<(HostKey, Member)> = {
-            let views = self.views();
-            let known = views.hosts.iter();
-            known.filter_map(|(key, view)| Some((key.clone(), view.member.clone()?))).collect()
+            let hosts = self.hosts();
+            hosts.hosts().filter_map(|(key, host)| Some((key.clone(), host.kept.member.clone()?))).collect()
         };
         names
             .map(|(pool, rendered)| {

@@ -22,7 +22,7 @@ use firesteel_resources::{
     meta::OwnerReference,
     provisioning,
 };
-use firesteel_runtime::{HostKey, regarding};
+use firesteel_runtime::{HostKey, KnownHost, regarding};
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -32,7 +32,7 @@ use super::{
     status::{self, Machines, PoolSeen},
     stubs::{self, Managed, Work},
 };
-use crate::{Control, instances::FILES, views::HostView};
+use crate::{ConfigController, controller::ServedHost, instance_files::FILES};
 
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// Upstream's mark of what a controller made of others.
@@ -44,7 +44,7 @@ const HOST_FILE_BYTES: usize = 16 << 10;
 /// What is kept between passes.
 #[derive(Debug)]
 pub(super) struct Pass {
-    control: Control,
+    control: ConfigController,
     /// What each pool was last rendered from: the same again is the same.
     rendered_from: BTreeMap<String, Vec<(String, String)>>,
     /// Stubs of no pool that need a person, and why: told once on their hosts.
@@ -52,7 +52,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn new(control: Control) -> Self {
+    pub(super) fn new(control: ConfigController) -> Self {
         Self { control, rendered_from: BTreeMap::new(), left_alone: BTreeMap::new() }
     }
 
@@ -160,7 +160,7 @@ impl Pass {
                 fault: view.fault.as_deref(),
                 stub_faults: &view.stub_faults,
                 machines,
-                without_token: control.config().configs.without_token,
+                without_token: control.config().settings.without_token,
             };
             status::status(old, &seen, now)
         };
@@ -178,7 +178,7 @@ impl Pass {
         let control = &self.control;
         let objects: Objects<Value> = Objects::new(&control.config().core, "metal3.io", "Provisioning")?;
         let Some(stored) = objects.get("", provisioning::SINGLETON).await? else { return Ok(()) };
-        let (stands, now) = (control.config().configs.without_token, control.now());
+        let (stands, now) = (control.config().settings.without_token, control.now());
         let told = |object: &mut Value| {
             if !object["status"].is_object() {
                 object["status"] = json!({});
@@ -271,13 +271,13 @@ impl Pass {
     /// On each host that is installed with this Secret.
     fn tell_hosts(&self, secret: &(String, String), text: &str) {
         let with_it: Vec<(HostKey, String)> = {
-            let views = self.control.views();
-            let is_of = |key: &HostKey, view: &HostView| {
-                let user_data = view.member.as_ref().map(|member| &member.user_data);
-                key.namespace == secret.0 && user_data == Some(&secret.1) && !view.uid.is_empty()
+            let hosts = self.control.hosts();
+            let is_of = |key: &HostKey, host: &KnownHost<ServedHost>| {
+                let user_data = host.kept.member.as_ref().map(|member| &member.user_data);
+                key.namespace == secret.0 && user_data == Some(&secret.1)
             };
-            let found = views.hosts.iter().filter(|(key, view)| is_of(key, view));
-            found.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
+            let found = hosts.hosts().filter(|(key, host)| is_of(key, host));
+            found.map(|(key, host)| (key.clone(), host.uid.clone())).collect()
         };
         for (key, uid) in with_it {
             self.control.events().tell_of(&key, &uid, "StubLeftAlone", true, text.to_owned());
@@ -360,9 +360,7 @@ impl Pass {
     }
 
     fn namespaces_of_hosts(&self) -> BTreeSet<String> {
-        let views = self.control.views();
-        let known = views.hosts.iter().filter(|(_, view)| !view.uid.is_empty());
-        known.map(|(key, _)| key.namespace.clone()).collect()
+        self.control.hosts().hosts().map(|(key, _)| key.namespace.clone()).collect()
     }
 
     fn fault_of_all(&self, fault: &str) {

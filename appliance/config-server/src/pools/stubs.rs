@@ -14,13 +14,13 @@ use firesteel_ignition::stub::{
     authority::CaState,
     upgrade::{Change, Ours, Upgrade, upgrade},
 };
-use firesteel_images::Sha256;
 use firesteel_resources::{
     Secret,
     meta::OwnerReference,
     secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
 };
 use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
 
 /// Digest of the user data that was written last; other user data is somebody's.
 pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
@@ -55,15 +55,19 @@ pub(super) fn made(namespace: &str, name: &str, managed: Managed) -> Secret {
     let mut secret = Secret::default();
     namespace.clone_into(&mut secret.metadata.namespace);
     name.clone_into(&mut secret.metadata.name);
-    secret.metadata.annotations.insert(WRITTEN.to_owned(), Sha256::of(stub.as_bytes()).to_string());
+    secret.metadata.annotations.insert(WRITTEN.to_owned(), sha256(stub.as_bytes()));
     secret.metadata.owner_references.push(owner);
     secret.data.insert(USER_DATA_KEYS[0].to_owned(), SecretBytes(stub.into_bytes()));
     secret.data.insert(DISABLE_TEMPLATING.to_owned(), SecretBytes(b"true\n".to_vec()));
     secret
 }
 
+fn sha256(bytes: &[u8]) -> String {
+    hex::encode(digest(&SHA256, bytes))
+}
+
 fn is_untouched(secret: &Secret, bytes: &[u8]) -> bool {
-    secret.metadata.annotation(WRITTEN) == Some(Sha256::of(bytes).to_string().as_str())
+    secret.metadata.annotation(WRITTEN) == Some(sha256(bytes).as_str())
 }
 
 /// The owners that a managed stub should have, where it has others. While it is ours the pool is one, and takes it along
@@ -143,7 +147,7 @@ fn owners(upgrade: Upgrade) -> Work {
 /// Carries the work out on the Secret; whoever calls stores it.
 pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what: &str, now: Timestamp) {
     let key = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)).unwrap_or(USER_DATA_KEYS[0]);
-    let digest = Sha256::of(&bytes.0).to_string();
+    let digest = sha256(&bytes.0);
     secret.data.insert(key.to_owned(), bytes);
     let annotations = &mut secret.metadata.annotations;
     if is_ours {

@@ -35,7 +35,7 @@ use firesteel_resources::Secret;
 use firesteel_runtime::{HostKey, Runtime, timeout};
 use tokio::sync::{Notify, SetOnce};
 
-use crate::configs::ConfigRefusal;
+use crate::ConfigRefusal;
 
 pub(crate) use machines::Member;
 

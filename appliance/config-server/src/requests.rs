@@ -17,9 +17,6 @@
 //! alike until its OS says that it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not
 //! end a host.
 
-mod refusal;
-pub(crate) mod settings;
-
 use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{Claims, Purpose};
@@ -37,15 +34,11 @@ use firesteel_resources::{
     Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE},
 };
-use firesteel_runtime::{HostKey, event};
+use firesteel_runtime::{HostKey, event, field};
 use firesteel_wire::hand_off::{Arguments, is_argument};
 use serde_json::Value;
 
-use crate::{Control, map, pools};
-
-pub use refusal::ConfigRefusal;
-pub(crate) use refusal::Refusals;
-pub use settings::ConfigSettings;
+use crate::{ConfigController, ConfigRefusal, pools::unrendered};
 
 /// Who does not name it in `Accept` is no Ignition and gets a Secret's config as it stands.
 const MEDIA_TYPE: &str = "vnd.coreos.ignition+json";
@@ -94,7 +87,7 @@ impl Found {
     }
 }
 
-impl Control {
+impl ConfigController {
     /// The config that somebody asks for.
     ///
     /// # Errors
@@ -106,7 +99,7 @@ impl Control {
             Ok(_) => "served",
             Err(refusal) => refusal.word(),
         };
-        self.inner.metrics.config_asked(word);
+        self.count(word);
         answer
     }
 
@@ -134,7 +127,7 @@ impl Control {
                 (None, refusal)
             }
         };
-        if !refusal.is_of_token() || !self.config().configs.without_token {
+        if !refusal.is_of_token() || !self.config().settings.without_token {
             return Err(refusal);
         }
         self.config_despite(ask, version, asker.as_ref(), refusal).await
@@ -146,9 +139,10 @@ impl Control {
         if !self.knows_hosts().await {
             return Err(ConfigRefusal::Starting);
         }
-        let key = self.views().by_uid.get(&claims.subject).cloned();
+        let hosts = self.hosts();
         // Ignition would take it for final that there is no such host.
-        let key = key.ok_or_else(|| self.unreadable_host().map_or(ConfigRefusal::NoHost, ConfigRefusal::Store))?;
+        let unknown = || hosts.undecodable().map_or(ConfigRefusal::NoHost, ConfigRefusal::Store);
+        let key = hosts.by_uid(&claims.subject).cloned().ok_or_else(unknown)?;
         Ok(Asker { key, claims })
     }
 
@@ -169,13 +163,13 @@ impl Control {
         if answer == Err(ConfigRefusal::Unknown) {
             return Err(refusal);
         }
-        self.inner.metrics.config_asked(refusal.word());
+        self.count(refusal.word());
         answer
     }
 
     /// As upstream serves: whoever reaches the port may read what is in a pool's config.
     async fn config_for_anybody(&self, ask: &ConfigAsk<'_>, version: SpecVersion) -> Result<Vec<u8>, ConfigRefusal> {
-        if !self.config().configs.without_token {
+        if !self.config().settings.without_token {
             return Err(ConfigRefusal::NoToken);
         }
         let rendered = self.pool_of(ask.name).await?;
@@ -220,7 +214,7 @@ impl Control {
 
     /// The configs that the user data fetches which the asker's disk has.
     async fn handed_over(&self, asker: &Asker) -> Result<Vec<String>, ConfigRefusal> {
-        let journal = self.inner.journals.read(&asker.key).await.map_err(store)?;
+        let journal = self.config().journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
         open(standing(&journal, asker.claims.attempt, self.token_age()))?;
         Ok(journal::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
@@ -240,8 +234,8 @@ impl Control {
                 return Err(ConfigRefusal::Other(format!(
                     "the user data that host {key} was installed with does not fetch the config {}: let it merge \
                      {origin}{}, which counts from the next installation on",
-                    map::field(name),
-                    map::field(name),
+                    field(name),
+                    field(name),
                 )));
             };
             let found = self.find_config(key, next).await;
@@ -315,7 +309,7 @@ impl Control {
             // Ignition takes it for final that there is none: it must not be one that no pass has seen.
             Err(ConfigRefusal::Unknown) => match self.inner.pool_objects.get("", name).await {
                 Ok(None) => Err(ConfigRefusal::Unknown),
-                Ok(Some(_)) => Err(pools::unrendered(name, None)),
+                Ok(Some(_)) => Err(unrendered(name, None)),
                 Err(status) => Err(store(status)),
             },
             answer => answer,
@@ -338,9 +332,9 @@ impl Control {
     /// On disk before the config leaves.
     async fn fetched(&self, ask: &ConfigAsk<'_>, asker: &Asker, rendered: &str) -> Result<(), ConfigRefusal> {
         let (now, age, attempt) = (self.now(), self.token_age(), asker.claims.attempt);
-        let name = map::field(ask.name);
+        let name = field(ask.name);
         let standing = self
-            .inner
+            .config()
             .journals
             .change(&asker.key, |status| {
                 let standing = standing(status, attempt, age);
@@ -361,25 +355,25 @@ impl Control {
             })
             .await
             .map_err(store)?;
-        self.inner.queue.wake(&asker.key);
+        self.config().queue.wake(&asker.key);
         open(standing.ok_or(ConfigRefusal::NoHost)?)
     }
 
-    /// Told on the host: in its timeline and as an event, but not more often than each [`refusal::TOLD_EVERY`].
+    /// Told on the host: in its timeline and as an event, but not more often than each [`crate::refusal::TOLD_EVERY`].
     async fn refused(&self, asker: &Asker, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
         if ask.head || !refusal.is_told() {
             return;
         }
         let now = self.now();
         let Asker { key, claims } = asker;
-        let told = self.views().hosts.get_mut(key).and_then(|view| view.refusals.next(now));
+        let told = self.hosts().get_mut(key).and_then(|host| host.refusals.next(now));
         // So many came since the last one that was told.
         let Some(before) = told else { return };
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
-        let text = format!("{} was refused its config {}: {refusal}{also}", ask.remote, map::field(ask.name));
+        let text = format!("{} was refused its config {}: {refusal}{also}", ask.remote, field(ask.name));
         tracing::warn!(host = %key, remote = %ask.remote, why = refusal.word(), "a config was refused");
         let noted = event(now, claims.attempt, "config_refused", text.clone());
-        if let Err(status) = self.inner.journals.change(key, |status| status.note_again(noted.clone())).await {
+        if let Err(status) = self.config().journals.change(key, |status| status.note_again(noted.clone())).await {
             tracing::warn!(host = %key, error = %status.message, "writing the timeline");
         }
         self.events().tell_of(key, &claims.subject, "ConfigRefused", true, text);
@@ -390,16 +384,16 @@ impl Control {
         if ask.head {
             return;
         }
-        let told = self.views().strangers.next(self.now());
+        let told = self.strangers().next(self.now());
         let Some(before) = told else { return };
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
-        let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, map::field(ask.name));
+        let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, field(ask.name));
         self.events().tell_of_network("ConfigRefused", true, text).await;
     }
 
     /// What every URL of a config of ours begins with; that of managed stubs comes first.
-    pub(crate) fn config_origins(&self) -> &[String] {
+    fn config_origins(&self) -> &[String] {
         &self.inner.origins.urls
     }
 }

@@ -10,7 +10,7 @@ use firesteel_resources::machine_config::{MachineConfig, pool::MachineConfigPool
 use firesteel_runtime::ControllerError;
 
 use super::pass::Pass;
-use crate::Control;
+use crate::ConfigController;
 
 /// From a change to its pass: what is applied together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ impl Due {
     }
 }
 
-impl Control {
+impl ConfigController {
     /// Ends when the store cannot be followed.
     pub(crate) async fn follow_pools(self) -> Result<(), ControllerError> {
         let pools: Objects<MachineConfigPool> = self.inner.pool_objects.clone();
