@@ -13,12 +13,11 @@ use firesteel_handoff::Origins;
 use firesteel_kube::{Change, Objects, Status};
 use firesteel_plan::{journal, policy::Trigger, skew::Minimum};
 use firesteel_resources::{
-    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfiguration, ObjectMeta,
-    Receipt, Secret,
+    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfiguration, ObjectMeta, Receipt, Secret,
 };
 use firesteel_runtime::{
-    ControllerError, Events, Handles, HostKey, InstanceKey, Journals, Loop, Queue, ServedConfigs, StepLock, Tasks,
-    key_of, sleep,
+    ControllerError, Events, Handles, HostKey, ImageIndex, IndexVersion, InstanceKey, Journals, Loop, Queue,
+    ServedConfigs, StepLock, Tasks, key_of, sleep,
 };
 use jiff::{SignedDuration, Timestamp};
 use ring::signature::Ed25519KeyPair;
@@ -27,7 +26,6 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 use crate::{
     boot_watch::{self, BootWatch, UnknownHost},
-    catalogue::Streams,
     clock_doubt,
     first_boots::FirstBoots,
     groups::Groups,
@@ -66,6 +64,8 @@ pub struct Config {
     pub sealer: Arc<Sealer>,
     pub instance_key: InstanceKey,
     pub receipt_key: Ed25519KeyPair,
+    /// The images of boot image streams.
+    pub index: Arc<dyn ImageIndex>,
     /// The configs that are served to hosts.
     pub served: Arc<dyn ServedConfigs>,
     /// Where they are found.
@@ -102,7 +102,6 @@ pub(crate) struct Inner {
     pub(crate) discovered: Objects<DiscoveredHost>,
     pub(crate) halts: Objects<Halt>,
     pub(crate) receipts: Objects<Receipt>,
-    pub(crate) boot_streams: Objects<BootImageStream>,
     pub(crate) host_groups: Objects<HostGroup>,
     /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
     pub(crate) group_values: Objects<Value>,
@@ -110,7 +109,6 @@ pub(crate) struct Inner {
     pub(crate) configuration_values: Objects<Value>,
     pub(crate) machine_api_sets: Objects<Value>,
     pub(crate) cluster_api_sets: Objects<Value>,
-    pub(crate) streams: Streams,
     pub(crate) groups: Groups,
     pub(crate) policy: Policy,
     pub(crate) journals: Journals,
@@ -179,14 +177,12 @@ impl Control {
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 halts: Objects::new(core, "firesteel.dev", "Halt")?,
                 receipts: Objects::new(core, "firesteel.dev", "Receipt")?.with_reserve(),
-                boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
                 host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
                 group_values: Objects::new(core, "firesteel.dev", "HostGroup")?,
                 configurations: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
                 configuration_values: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
                 machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
                 cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
-                streams: Streams::default(),
                 groups: Groups::new(Arc::clone(&handles.runtime)),
                 policy: Policy::default(),
                 journals: handles.journals.clone(),
@@ -226,7 +222,7 @@ impl Control {
             Box::pin(self.clone().follow_secrets()),
             Box::pin(self.clone().follow_halts()),
             Box::pin(self.clone().follow_damage()),
-            Box::pin(self.clone().follow_streams()),
+            Box::pin(self.clone().follow_index()),
             Box::pin(self.clone().follow_groups()),
             Box::pin(self.clone().run_groups()),
             Box::pin(self.clone().follow_configuration()),
@@ -489,6 +485,28 @@ impl Control {
         if self.inner.policy.minds(namespace, &secret.name) {
             self.inner.policy.ring(Trigger::StubChanged);
             self.inner.groups.wake(namespace);
+        }
+    }
+
+    /// Looks again at whatever depends on boot image streams.
+    async fn follow_index(self) -> Result<(), ControllerError> {
+        let mut changes = self.config().index.changes();
+        let mut known = IndexVersion::default();
+        loop {
+            let now = *changes.borrow_and_update();
+            if now.images != known.images {
+                self.inner.policy.ring(Trigger::CatalogueChanged);
+                self.inner.groups.wake_all();
+            }
+            if now.forms != known.forms {
+                // One of them may have waited for the right form.
+                self.wake_hosts(|_| true);
+            }
+            known = now;
+            if changes.changed().await.is_err() {
+                // Its end is that of the streams, which others tell.
+                std::future::pending::<()>().await;
+            }
         }
     }
 

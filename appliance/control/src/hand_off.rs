@@ -29,10 +29,10 @@ impl Control {
     /// What streams say of the form for the host's image. Before they were read after a start it would be a guess.
     async fn declared(&self, host: &BareMetalHost) -> Result<Vec<Declared>, Status> {
         let Some(image) = host.spec.wanted_image() else { return Ok(Vec::new()) };
-        if !self.inner.streams.are_read(&*self.handles().runtime).await {
+        if !self.config().index.are_read().await {
             return Err(Status::internal("the boot image streams were not read yet: trying again"));
         }
-        Ok(self.inner.streams.declared(image))
+        Ok(self.config().index.declared(image))
     }
 
     /// Tells of what may keep the OS from coming up, once for each change of what it is handed. `kept`: what the

@@ -19,8 +19,7 @@
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
 //!
 //! Beside the hosts' own steps, and as separate as controllers are, [`groups`] gives images to hosts that are not
-//! installed, and [`policy`] says which image each set is to have. [`streams`] follows boot image streams; it shares
-//! nothing with the hosts but the store of images, so that it also runs where no machine is served.
+//! installed, and [`policy`] says which image each set is to have.
 //!
 //! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`firesteel_runtime::Runtime`]), the clock as
 //! the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation
@@ -34,7 +33,6 @@ mod boot;
 mod boot_again;
 mod boot_record;
 mod boot_watch;
-mod catalogue;
 mod claimants;
 mod clock_doubt;
 mod console;
@@ -70,7 +68,6 @@ mod said_refusals;
 mod seen;
 mod shown_write;
 mod strangers;
-pub mod streams;
 mod token_extension;
 mod views;
 

@@ -4,7 +4,7 @@
 //! are looked up in their store.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -56,8 +56,6 @@ pub(crate) struct Views {
     pub(crate) consoles: Consoles,
     pub(crate) halts: Halts,
     pub(crate) slots: Slots<HostKey>,
-    /// Effects under way, so that one that is asked for again is not started twice.
-    pub(crate) running: HashSet<(HostKey, &'static str)>,
     /// Other controllers hear from here which hosts there are, in the order in which the views know it.
     host_events: HostEvents,
 }
@@ -309,7 +307,6 @@ impl Views {
             consoles: Consoles::default(),
             halts: Halts::default(),
             slots: Slots::new(at_once),
-            running: HashSet::new(),
             host_events,
         }
     }

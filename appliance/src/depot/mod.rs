@@ -17,15 +17,13 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::{
-    AcquiredImage, Acquiring, ImageFault, Images,
-    streams::{Depot, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell},
-};
+use firesteel_control::{AcquiredImage, Acquiring, ImageFault, Images};
 use firesteel_images::{
     Sha256,
     catalogue::DOCUMENT_BYTES_MAX,
     import::{Acquired, Acquirer, ArtifactError, ImageStore, Request, Stage, Stored, Wanted, WebClient},
 };
+use firesteel_streams::{Depot, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell};
 
 pub use folder::StreamFolder;
 pub use quota::Quota;

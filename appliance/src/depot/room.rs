@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use firesteel_control::streams::{ImageName, InUse, Made, Referrers};
 use firesteel_images::{
     Sha256,
     collect::Item,
     import::{Collected, Condemned, ImageMeta, ImageStore, StoreError, without_secrets},
 };
+use firesteel_streams::{ImageName, InUse, Made, Referrers};
 
 use super::blocking;
 
@@ -117,8 +117,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::sync::Mutex;
 
-    use firesteel_control::streams::Doing;
     use firesteel_images::import::{Checksum, Importer, Origin, StoredImage};
+    use firesteel_streams::Doing;
 
     use super::*;
 

@@ -8,6 +8,7 @@ use firesteel_control::{BmcDriver, Config, Control, Images};
 use firesteel_kube::{Core, Status};
 use firesteel_plan::skew::Minimum;
 use firesteel_runtime::{ControllerError, Handles, InstanceKey, Runtime, StoreClock, Trust};
+use firesteel_streams::StreamIndex;
 use ring::{hmac, signature::Ed25519KeyPair};
 
 /// What the appliance gives to its controllers.
@@ -52,6 +53,7 @@ impl fmt::Debug for ControllersConfig {
 pub struct Controllers {
     pub control: Control,
     pub configs: ConfigController,
+    index: StreamIndex,
 }
 
 impl Controllers {
@@ -59,6 +61,7 @@ impl Controllers {
     /// When the registry lacks a kind that is needed, or the settings of the config server are wrong.
     pub fn new(config: ControllersConfig) -> Result<Self, Status> {
         let handles = Handles::new(&config.core, config.runtime, config.clock, config.trust, config.tells_events)?;
+        let index = StreamIndex::new(&config.core, Arc::clone(&handles.runtime))?;
         let instance_key = InstanceKey::new(config.nonce_key);
         let token_life = config.configs.token_life;
         let sealer = Arc::new(config.sealer);
@@ -86,6 +89,7 @@ impl Controllers {
             sealer,
             instance_key,
             receipt_key: config.receipt_key,
+            index: Arc::new(index.clone()),
             served: Arc::new(configs.clone()),
             origins: configs.origins(),
             token_life,
@@ -95,7 +99,7 @@ impl Controllers {
             hosts_at_once: config.hosts_at_once,
             boot_image_minimum: config.boot_image_minimum,
         })?;
-        Ok(Self { control, configs })
+        Ok(Self { control, configs, index })
     }
 
     /// Runs all until the first of them fails.
@@ -107,6 +111,7 @@ impl Controllers {
             biased;
             ended = self.control.run() => ended,
             ended = self.configs.run() => ended,
+            ended = self.index.run() => ended,
         }
     }
 }

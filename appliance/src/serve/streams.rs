@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use firesteel_control::{
-    Control, Images,
-    streams::{Config, Streams},
-};
+use firesteel_control::{Control, Images};
 use firesteel_images::{Sha256, import::ImageStore};
 use firesteel_kube::Core;
+use firesteel_streams::{Config, Streams};
 use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};

@@ -7,7 +7,6 @@ use std::{
 };
 
 use firesteel_appliance::serve::kinds::registry;
-use firesteel_control::streams::{Config, Depot, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell};
 use firesteel_images::{
     Sha256,
     catalogue::Architecture,
@@ -17,6 +16,7 @@ use firesteel_kube::{Core, Objects};
 use firesteel_resources::{BootImageStream, condition::find_condition};
 use firesteel_runtime::{Ending, Runtime, Task, Tokio};
 use firesteel_store::{Memory, Store};
+use firesteel_streams::{Config, Depot, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;

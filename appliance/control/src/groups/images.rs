@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use firesteel_facts::shown_url;
 use firesteel_plan::{
     group::{HostSeen, Reason, Stage, Why},
-    policy::Entry,
+    policy::{Entry, for_sectors},
 };
 use firesteel_resources::{
     HostGroup, Image,
@@ -14,7 +14,6 @@ use firesteel_resources::{
 };
 
 use super::place::{Failed, Os, Place, Stand};
-use crate::catalogue::for_sectors;
 
 /// Sectors of the disks that images of groups are for, where nothing else is said.
 const PLAIN_SECTOR_BYTES: u32 = 512;

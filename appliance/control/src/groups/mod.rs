@@ -164,7 +164,7 @@ impl Control {
     pub(crate) async fn run_groups(self) -> Result<(), ControllerError> {
         // A host that is not known yet would seem to have left its group.
         self.handles().hosts.hosts_read().await;
-        self.inner.streams.read.wait().await;
+        self.config().index.read().await;
         loop {
             let key = self.inner.groups.queue.next().await;
             // A host that cannot be read would seem to have left its group.

@@ -103,7 +103,7 @@ impl Control {
             let own = views.present().filter(|(key, _)| key.namespace == namespace);
             own.filter_map(|(key, view)| Some((key.name.clone(), view.place.clone()?))).collect()
         };
-        let entries = self.inner.streams.entries();
+        let entries = self.config().index.entries();
         let given = Given::of_all(groups, &entries);
         let selectors: Vec<_> =
             groups.iter().map(|group| (group.metadata.name.as_str(), &group.spec.selector)).collect();
@@ -131,7 +131,7 @@ impl Control {
         };
         let set = Set::of_group(&group, Stub::NotReferenced);
         let held = sight.holds(&set);
-        let catalogue = self.inner.streams.catalogue(Vec::new());
+        let catalogue = self.config().index.catalogue(Vec::new());
         let none = Contested::new();
         let step = group::step(&group::Seen {
             group: &group,

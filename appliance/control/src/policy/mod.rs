@@ -137,7 +137,7 @@ impl Control {
     pub(crate) async fn run_policy(self) -> Result<(), ControllerError> {
         // A fleet that is half known would seem to be of one architecture.
         self.handles().hosts.hosts_read().await;
-        self.inner.streams.read.wait().await;
+        self.config().index.read().await;
         self.inner.policy.ring(Trigger::Started);
         let mut keeper = pass::Keeper::new(self.clone());
         let mut wake: Option<Duration> = None;

@@ -146,7 +146,7 @@ fn decide(
     kept.images.retain(|key, _| sets.places.contains_key(key));
     // What a set named itself tells its form, too.
     let former = kept.images.values().chain(&sets.former).cloned().collect();
-    let catalogue = control.inner.streams.catalogue(former);
+    let catalogue = control.config().index.catalogue(former);
     sets.recognise(&catalogue, &mut kept.images);
     let fleet = control.architectures();
     let seen = Seen {

@@ -27,6 +27,24 @@ pub struct Entry {
     pub is_withdrawn: bool,
 }
 
+/// Finds the same image for a disk with sectors of another size. Its stream may have it at another place now.
+#[must_use]
+pub fn for_sectors<'a>(entries: &'a [Entry], image: &ImageReference, bytes: u32) -> Option<&'a Entry> {
+    let own = entries.iter().find(|entry| {
+        entry.image.stream == image.stream
+            && entry.image.release == image.release
+            && entry.image.digest.eq_ignore_ascii_case(&image.digest)
+    })?;
+    entries.iter().find(|entry| {
+        entry.sector_bytes == bytes
+            && entry.image.stream == own.image.stream
+            && entry.image.release == own.image.release
+            && entry.architecture == own.architecture
+            && entry.format == own.format
+            && entry.is_verified == own.is_verified
+    })
+}
+
 /// Why there is no golden image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {

@@ -40,7 +40,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use architecture::{Architecture, of as architecture_of};
-pub use catalogue::{Catalogue, Entry, Former, ImageForm, Known, Missing};
+pub use catalogue::{Catalogue, Entry, Former, ImageForm, Known, Missing, for_sectors};
 pub use set::{Current, Set, SetKey, SetKind, Wants};
 pub use stub::Stub;
 pub use summary::{DEGRADED, PROGRESSING, Trigger};

@@ -15,7 +15,7 @@ use firesteel_resources::{
 };
 use serde_json::Value;
 
-use super::{
+use crate::{
     depot::{ImageName, InUse},
     releases,
 };

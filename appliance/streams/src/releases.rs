@@ -13,7 +13,7 @@ use firesteel_resources::boot_image_stream::{
 };
 use jiff::Timestamp;
 
-use super::offer::Offer;
+use crate::offer::Offer;
 
 /// The parts of an artifact that say what it is for.
 fn is_same_place(one: &Artifact, other: &Artifact) -> bool {
@@ -59,7 +59,7 @@ fn fresh(artifact: &catalogue::Artifact) -> Artifact {
 }
 
 /// What is kept of a part of a release; `None` for a file that is packed for disks.
-pub(super) fn role(part: &str) -> Option<Role> {
+pub(crate) fn role(part: &str) -> Option<Role> {
     match part {
         "kernel" => Some(Role::Kernel),
         "initramfs" => Some(Role::Initramfs),
@@ -244,8 +244,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::offer;
     use super::*;
+    use crate::offer;
 
     /// A stream that names these releases, each for an architecture.
     fn offered(named: &[(&str, &str)]) -> Offer {

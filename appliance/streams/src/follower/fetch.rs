@@ -9,10 +9,8 @@ use firesteel_facts::shown_url;
 use firesteel_images::import::Stage;
 use firesteel_resources::boot_image_stream::Artifact;
 
-use super::{
-    super::{Tell, depot::Fault, lock, memory::Underway, rate, releases, tell},
-    Follower,
-};
+use super::Follower;
+use crate::{Tell, controller::lock, depot::Fault, memory::Underway, rate, releases, tell};
 
 /// How often a download under way is looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -31,7 +29,7 @@ enum Broken {
     NoRoom(String),
 }
 impl Follower {
-    pub(super) async fn fetch_on(&self) {
+    pub(crate) async fn fetch_on(&self) {
         loop {
             let next = self.memory().next(self.uptime());
             let Some((release, artifact)) = next else {

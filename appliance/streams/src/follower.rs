@@ -1,5 +1,5 @@
 //! Follows one stream: asks its source, and fetches what is wanted, both at the same time. What is decided is
-//! [`memory`](super::memory)'s; the status is written by one at a time, and only when it changed.
+//! [`memory`](crate::memory)'s; the status is written by one at a time, and only when it changed.
 
 mod fetch;
 
@@ -19,7 +19,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{SECRET, Streams, Wake, depot::Place, lock, memory::Memory, offer};
+use crate::{
+    Streams,
+    controller::{SECRET, Wake, lock},
+    depot::Place,
+    memory::Memory,
+    offer,
+};
 
 /// Files are read this often: nobody tells when one is replaced.
 const FILE_EVERY: Duration = Duration::from_secs(10);
@@ -30,7 +36,7 @@ const STORE_RETRY: Duration = Duration::from_secs(30);
 /// Nothing is waited for longer, whatever the clock says.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-pub(super) struct Follower {
+pub(crate) struct Follower {
     streams: Streams,
     name: String,
     uid: String,
@@ -43,7 +49,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(streams: Streams, name: &str, uid: &str, wake: Arc<Wake>) -> Self {
+    pub(crate) fn new(streams: Streams, name: &str, uid: &str, wake: Arc<Wake>) -> Self {
         Self {
             streams,
             name: name.to_owned(),
@@ -56,7 +62,7 @@ impl Follower {
     }
 
     /// Until the stream is gone.
-    pub(super) async fn run(self) {
+    pub(crate) async fn run(self) {
         tokio::select! {
             biased;
             () = self.wake.ended() => tracing::debug!(stream = self.name, "the stream is gone"),

@@ -1,28 +1,4 @@
-//! Boot image streams: each [`BootImageStream`] is followed, and what it names is brought into the store, verified and
-//! stamped (systems.md S1-2.2, S1-11; S1.5, S1.6, S1.25).
-//!
-//! ```text
-//! URL, file, ConfigMap ──► offer ──► releases ──► status ──► wanted ──► Depot::fetch ──► verified ──► stamped
-//!      (Depot, core)      (what is   (new, super-   ▲                        │
-//!                          wanted)    seded, taken   └── tell (conditions, progress)
-//!                                     back)                                  │
-//! hosts, groups, sets, streams ──► references ──► Depot::make_room ◄── length is known, or a quota
-//! ```
-//!
-//! `offer`, `releases`, `references`, `rate` and `tell` decide, and are pure. [`Streams`] follows the objects and runs one
-//! [`follower`] for each stream, so that none holds up the others; a follower asks the source and fetches at the same time.
-//! Network and disk are the [`Depot`]'s, which the process brings. It works without a control loop: an appliance that
-//! serves its API alone keeps images, too, for bundles.
-
-mod depot;
-mod follower;
-mod memory;
-mod offer;
-mod rate;
-pub mod references;
-mod releases;
-mod room;
-mod tell;
+//! Follows the objects, and runs one [`Follower`] for each stream.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -42,9 +18,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
 use tokio::sync::{Notify, SetOnce, mpsc};
 
-pub use depot::{Depot, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};
-
-use follower::Follower;
+use crate::{depot::Depot, follower::Follower, references};
 
 /// Who says so in events.
 const COMPONENT: &str = "firesteel";
@@ -76,27 +50,27 @@ impl fmt::Debug for Config {
 /// What follows all streams. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    config: Config,
-    streams: Objects<BootImageStream>,
-    config_maps: Objects<Value>,
-    secrets: Objects<Secret>,
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) streams: Objects<BootImageStream>,
+    pub(crate) config_maps: Objects<Value>,
+    pub(crate) secrets: Objects<Secret>,
     hardware: Objects<Value>,
-    groups: Objects<Value>,
+    pub(crate) groups: Objects<Value>,
     /// Kinds whose objects name images.
-    namers: Vec<Objects<Value>>,
+    pub(crate) namers: Vec<Objects<Value>>,
     followed: Mutex<HashMap<String, Followed>>,
     /// Architectures of hosts.
     fleet: Mutex<BTreeMap<ObjectName, Architecture>>,
     /// All hardware has been read since the start.
-    fleet_read: SetOnce<()>,
+    pub(crate) fleet_read: SetOnce<()>,
     /// One at a time makes room.
-    room: tokio::sync::Mutex<()>,
-    events: mpsc::Sender<Occurrence>,
+    pub(crate) room: tokio::sync::Mutex<()>,
+    pub(crate) events: mpsc::Sender<Occurrence>,
     events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
 }
 
@@ -115,8 +89,8 @@ struct Followed {
 
 /// How a follower is told of something.
 #[derive(Debug, Default)]
-struct Wake {
-    changed: Notify,
+pub(crate) struct Wake {
+    pub(crate) changed: Notify,
     /// The object is gone, or another one has its name.
     is_over: AtomicBool,
     over: Notify,
@@ -128,7 +102,7 @@ impl Wake {
         self.over.notify_waiters();
     }
 
-    async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         let over = self.over.notified();
         tokio::pin!(over);
         // Before the flag is read: an end in between is not missed.
@@ -140,7 +114,7 @@ impl Wake {
 }
 
 const CONFIG_MAP: &str = "ConfigMap";
-const SECRET: &str = "Secret";
+pub(crate) const SECRET: &str = "Secret";
 
 impl Streams {
     /// # Errors
@@ -303,7 +277,7 @@ impl Streams {
     }
 
     /// The architectures that hosts have.
-    fn fleet(&self) -> BTreeSet<Architecture> {
+    pub(crate) fn fleet(&self) -> BTreeSet<Architecture> {
         lock(&self.inner.fleet).values().copied().collect()
     }
 
@@ -353,6 +327,6 @@ fn reads(stream: &BootImageStream) -> Vec<(&'static str, ObjectName)> {
     reads
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use firesteel_kube::{Objects, Status};
 use firesteel_resources::HostGroup;
 use serde_json::Value;
 
-use super::{
+use crate::{
     Streams,
     depot::{Doing, InUse, Referrers},
     references,

@@ -14,7 +14,7 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use super::{
+use crate::{
     depot::{Fault, Found},
     offer::Offer,
     rate::Speed,
@@ -52,7 +52,7 @@ impl Tries {
 
 /// What decides, beside its bytes, whether an artifact is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     uncompressed_sha256: String,
     signature_location: String,
     /// Of the keys that may have signed it, and whether they cannot be used.
@@ -61,20 +61,20 @@ pub(super) struct Terms {
 
 /// What is told of a download under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Underway {
-    pub(super) done_bytes: u64,
-    pub(super) total_bytes: Option<u64>,
-    pub(super) speed: Speed,
-    pub(super) message: String,
+pub(crate) struct Underway {
+    pub(crate) done_bytes: u64,
+    pub(crate) total_bytes: Option<u64>,
+    pub(crate) speed: Speed,
+    pub(crate) message: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    pub(super) spec: BootImageStreamSpec,
-    pub(super) generation: i64,
-    pub(super) status: BootImageStreamStatus,
-    pub(super) troubles: Troubles,
-    pub(super) keyring: Option<Arc<Keyring>>,
+pub(crate) struct Memory {
+    pub(crate) spec: BootImageStreamSpec,
+    pub(crate) generation: i64,
+    pub(crate) status: BootImageStreamStatus,
+    pub(crate) troubles: Troubles,
+    pub(crate) keyring: Option<Arc<Keyring>>,
     /// Of the keyring's bytes.
     keyring_sha256: Option<Sha256>,
     is_loaded: bool,
@@ -88,13 +88,13 @@ pub(super) struct Memory {
 
 /// What became of a stream by a reading of its source.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct News {
-    pub(super) withdrawn: Vec<String>,
+pub(crate) struct News {
+    pub(crate) withdrawn: Vec<String>,
 }
 
 impl Memory {
     /// Takes the object in. What an earlier process was fetching, nobody fetches now.
-    pub(super) fn load(&mut self, stream: &BootImageStream) {
+    pub(crate) fn load(&mut self, stream: &BootImageStream) {
         if !self.is_loaded {
             self.status = stream.status.clone();
             for artifact in self.status.releases.iter_mut().flat_map(|release| &mut release.artifacts) {
@@ -121,7 +121,7 @@ impl Memory {
     }
 
     /// Other keys judge anew what was fetched.
-    pub(super) fn set_keyring(&mut self, sha256: Option<Sha256>, keyring: Result<Option<Arc<Keyring>>, String>) {
+    pub(crate) fn set_keyring(&mut self, sha256: Option<Sha256>, keyring: Result<Option<Arc<Keyring>>, String>) {
         if self.keyring_sha256 != sha256 {
             self.keyring_sha256 = sha256;
             self.tries.clear();
@@ -133,12 +133,12 @@ impl Memory {
         }
     }
 
-    pub(super) fn refresh_every(&self) -> Duration {
+    pub(crate) fn refresh_every(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.spec.refresh_seconds()).unwrap_or(0))
     }
 
     /// When the source is asked next, by the uptime.
-    pub(super) fn ask_at(&self) -> Duration {
+    pub(crate) fn ask_at(&self) -> Duration {
         match self.asked_at {
             None => self.source_tries.not_before,
             Some(at) if self.troubles.source.is_some() => self.source_tries.not_before.min(at + self.refresh_every()),
@@ -146,21 +146,21 @@ impl Memory {
         }
     }
 
-    pub(super) fn source_failed(&mut self, error: String, now: Duration) {
+    pub(crate) fn source_failed(&mut self, error: String, now: Duration) {
         self.troubles.source = Some(error);
         self.asked_at = Some(now);
         self.source_tries.fail(now, Duration::ZERO);
     }
 
     /// Whether a document brings nothing that is not known.
-    pub(super) fn is_known(&self, document: Sha256, fleet: &[Architecture]) -> bool {
+    pub(crate) fn is_known(&self, document: Sha256, fleet: &[Architecture]) -> bool {
         self.read
             .as_ref()
             .is_some_and(|(known, generation, of)| *known == document && *generation == self.generation && of == fleet)
     }
 
     /// Takes in what the source offers.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         offer: Offer,
         document: Sha256,
@@ -183,7 +183,7 @@ impl Memory {
         news
     }
 
-    pub(super) fn checked(&mut self, (now, at): (Duration, Timestamp)) {
+    pub(crate) fn checked(&mut self, (now, at): (Duration, Timestamp)) {
         self.status.checked_at = Some(at);
         self.troubles.source = None;
         self.asked_at = Some(now);
@@ -192,29 +192,29 @@ impl Memory {
 
     /// Whether the source was read for machines of other architectures than there are now: it is asked again before its
     /// time, for a new host waits for its image.
-    pub(super) fn is_of_another_fleet(&self, fleet: &[Architecture]) -> bool {
+    pub(crate) fn is_of_another_fleet(&self, fleet: &[Architecture]) -> bool {
         self.spec.architectures.is_empty()
             && self.troubles.source.is_none()
             && self.read.as_ref().is_some_and(|(_, _, of)| of != fleet)
     }
 
     /// Whether it is time to see what the store holds.
-    pub(super) fn is_look_due(&self, now: Duration, every: Duration) -> bool {
+    pub(crate) fn is_look_due(&self, now: Duration, every: Duration) -> bool {
         self.looked_at.is_none_or(|at| now >= at + every)
     }
 
-    pub(super) fn looked(&mut self, now: Duration) {
+    pub(crate) fn looked(&mut self, now: Duration) {
         self.looked_at = Some(now);
     }
 
     /// All artifacts with their releases.
-    pub(super) fn artifacts(&self) -> Vec<(String, Artifact)> {
+    pub(crate) fn artifacts(&self) -> Vec<(String, Artifact)> {
         let releases = self.status.releases.iter();
         releases.flat_map(|one| one.artifacts.iter().map(|artifact| (one.release.clone(), artifact.clone()))).collect()
     }
 
     /// What is fetched next, if its time has come.
-    pub(super) fn next(&self, now: Duration) -> Option<(String, Artifact)> {
+    pub(crate) fn next(&self, now: Duration) -> Option<(String, Artifact)> {
         if self.spec.paused || !self.is_loaded {
             return None;
         }
@@ -225,13 +225,13 @@ impl Memory {
         })
     }
 
-    pub(super) fn is_wanted(&self, release: &str, artifact: &Artifact) -> bool {
+    pub(crate) fn is_wanted(&self, release: &str, artifact: &Artifact) -> bool {
         let is_it = |(name, one): &(String, Artifact)| name == release && one.sha256 == artifact.sha256;
         !self.spec.paused && releases::wanted(&self.status.releases).iter().any(is_it)
     }
 
     /// When something that failed is tried again. What is due already waits for something else.
-    pub(super) fn next_at(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next_at(&self, now: Duration) -> Option<Duration> {
         let wanted = releases::wanted(&self.status.releases);
         let times = wanted.iter().filter_map(|(_, artifact)| Some(self.tries.get(&artifact.sha256)?.not_before));
         times.filter(|at| *at > now).min()
@@ -248,7 +248,7 @@ impl Memory {
     }
 
     /// By what an artifact is judged now: other keys or digests may come while it is downloaded.
-    pub(super) fn terms(&self, release: &str, sha256: &str) -> Option<Terms> {
+    pub(crate) fn terms(&self, release: &str, sha256: &str) -> Option<Terms> {
         let artifact = self.find(release, sha256)?;
         let is_signed = !artifact.signature_location.is_empty();
         Some(Terms {
@@ -264,7 +264,7 @@ impl Memory {
         artifacts.filter(|artifact| artifact.sha256 == sha256).for_each(change);
     }
 
-    pub(super) fn underway(&mut self, release: &str, sha256: &str, told: &Underway) {
+    pub(crate) fn underway(&mut self, release: &str, sha256: &str, told: &Underway) {
         if self.is_here(release, sha256) {
             return;
         }
@@ -279,7 +279,7 @@ impl Memory {
     }
 
     /// It is not fetched any more, and nothing is wrong with it.
-    pub(super) fn put_back(&mut self, release: &str, sha256: &str) {
+    pub(crate) fn put_back(&mut self, release: &str, sha256: &str) {
         if self.is_here(release, sha256) {
             return;
         }
@@ -291,7 +291,7 @@ impl Memory {
         });
     }
 
-    pub(super) fn found(&mut self, release: &str, sha256: &str, found: &Found) {
+    pub(crate) fn found(&mut self, release: &str, sha256: &str, found: &Found) {
         self.tries.remove(sha256);
         self.update(release, sha256, |artifact| {
             artifact.signature = match &found.signature {
@@ -314,7 +314,7 @@ impl Memory {
     }
 
     /// What is not in the store: an old release goes with it, what is followed is wanted again.
-    pub(super) fn missing(&mut self, release: &str, sha256: &str) {
+    pub(crate) fn missing(&mut self, release: &str, sha256: &str) {
         let all = &self.status.releases;
         let Some(index) = all.iter().position(|one| one.release == release) else { return };
         let is_old = |artifact: &Artifact| releases::is_superseded(all, index, artifact);
@@ -333,7 +333,7 @@ impl Memory {
         });
     }
 
-    pub(super) fn failed(&mut self, release: &str, sha256: &str, fault: &Fault, now: Duration) {
+    pub(crate) fn failed(&mut self, release: &str, sha256: &str, fault: &Fault, now: Duration) {
         if self.is_here(release, sha256) {
             return;
         }
@@ -362,7 +362,7 @@ impl Memory {
     }
 
     /// Draws the conclusions; returns what was stamped now. A list may hold its images back, so it is read first.
-    pub(super) fn conclude(&mut self, at: Timestamp) -> Vec<String> {
+    pub(crate) fn conclude(&mut self, at: Timestamp) -> Vec<String> {
         if self.spec.source.config_map.is_some() && self.read.is_none() {
             self.troubles.held = Some("the list was not read since the appliance started".to_owned());
         }
@@ -376,7 +376,7 @@ impl Memory {
 
     /// What is asked of the depot for an artifact; `None` where its digest is none, which only a status that somebody
     /// wrote by hand has.
-    pub(super) fn wanted(&self, release: &str, artifact: &Artifact) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, release: &str, artifact: &Artifact) -> Option<Wanted> {
         Some(Wanted {
             url: artifact.location.clone(),
             sha256: artifact.sha256.parse().ok()?,

@@ -7,21 +7,20 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use firesteel_kube::Change;
-use firesteel_plan::policy::{Architecture, Catalogue, Entry, Former, Trigger};
+use firesteel_kube::{Change, Core, Objects, Status};
+use firesteel_plan::policy::{Architecture, Catalogue, Entry, Former};
 use firesteel_resources::{
     BootImageStream, Image,
     boot_image_stream::{Artifact, ArtifactState, Declared, Release},
     host_group::ImageReference,
 };
-use firesteel_runtime::{ControllerError, Runtime, timeout};
-use tokio::sync::SetOnce;
-
-use crate::Control;
+use firesteel_runtime::{ControllerError, ImageIndex, IndexVersion, Pending, Runtime, timeout};
+use tokio::sync::{SetOnce, watch};
 
 /// Parts of artifacts that are images by themselves; the others are only of use together.
 const WHOLE: [&str; 2] = ["disk", "iso"];
@@ -32,13 +31,28 @@ const SECTOR_BYTES: u32 = 512;
 /// So long a step waits for the streams after a start.
 const START_MAX: Duration = Duration::from_secs(5);
 
-/// What is known of the streams.
-#[derive(Debug, Default)]
-pub(crate) struct Streams {
-    known: Mutex<BTreeMap<String, Known>>,
+/// What is known of the streams. Clones share it.
+#[derive(Clone)]
+pub struct StreamIndex(Arc<Inner>);
+
+struct Inner {
+    runtime: Arc<dyn Runtime>,
+    boot_streams: Objects<BootImageStream>,
+    table: Table,
     /// All streams have been read since the start.
-    pub(crate) read: SetOnce<()>,
+    read: SetOnce<()>,
+    version: watch::Sender<IndexVersion>,
 }
+
+impl fmt::Debug for StreamIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamIndex").field("table", &self.0.table).finish_non_exhaustive()
+    }
+}
+
+/// The streams by their names.
+#[derive(Debug, Default)]
+struct Table(Mutex<BTreeMap<String, Known>>);
 
 /// What is known of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,23 +71,18 @@ struct News {
     of_forms: bool,
 }
 
-impl Streams {
+impl Table {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All images of all streams, of each the newest release first.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<Entry> {
         self.lock().values().flat_map(|known| &known.entries).cloned().collect()
     }
 
-    /// Waits until all streams have been read after a start. `false`: they were not in time.
-    pub(crate) async fn are_read(&self, runtime: &dyn Runtime) -> bool {
-        timeout(runtime, START_MAX, self.read.wait()).await.is_some()
-    }
-
     /// What streams say of the form in which this image is handed its configuration, by the names of the streams.
-    pub(crate) fn declared(&self, image: &Image) -> Vec<Declared> {
+    fn declared(&self, image: &Image) -> Vec<Declared> {
         let is_this =
             |entry: &Entry| !image.checksum.is_empty() && entry.image.digest.eq_ignore_ascii_case(&image.checksum);
         let known = self.lock();
@@ -82,7 +91,7 @@ impl Streams {
     }
 
     /// `former`: images that sets name, or had, which may not be in any stream any more.
-    pub(crate) fn catalogue(&self, former: Vec<Former>) -> Catalogue {
+    fn catalogue(&self, former: Vec<Former>) -> Catalogue {
         let entries = self.entries();
         let is_gone = |image: &ImageReference| {
             entries.iter().all(|entry| (&entry.image.stream, &entry.image.digest) != (&image.stream, &image.digest))
@@ -104,16 +113,32 @@ impl Streams {
     }
 }
 
-impl Control {
-    pub(crate) async fn follow_streams(self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.boot_streams.subscribe().await?;
+impl StreamIndex {
+    /// # Errors
+    /// When the registry lacks the kind of streams.
+    pub fn new(core: &Core, runtime: Arc<dyn Runtime>) -> Result<Self, Status> {
+        Ok(Self(Arc::new(Inner {
+            runtime,
+            boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
+            table: Table::default(),
+            read: SetOnce::new(),
+            version: watch::Sender::new(IndexVersion::default()),
+        })))
+    }
+
+    /// Follows the streams until the store fails.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        let mut changes = self.0.boot_streams.subscribe().await?;
         loop {
             let news = match changes.next().await? {
-                Change::Applied(stream) => self.inner.streams.learn(&stream.metadata.name, Some(known_of(&stream))),
-                Change::Deleted(stream) => self.inner.streams.learn(&stream.metadata.name, None),
+                Change::Applied(stream) => self.0.table.learn(&stream.metadata.name, Some(known_of(&stream))),
+                Change::Deleted(stream) => self.0.table.learn(&stream.metadata.name, None),
                 Change::Synced => {
                     // Told again by a watch that began anew.
-                    let _known_before = self.inner.streams.read.set(());
+                    let _known_before = self.0.read.set(());
                     News { of_images: true, of_forms: false }
                 }
                 Change::Undecodable { name, error } => {
@@ -121,15 +146,41 @@ impl Control {
                     News { of_images: false, of_forms: false }
                 }
             };
-            if news.of_images {
-                self.inner.policy.ring(Trigger::CatalogueChanged);
-                self.inner.groups.wake_all();
-            }
-            if news.of_forms {
-                // One of them may have waited for the right form.
-                self.wake_hosts(|_| true);
+            if news.of_images || news.of_forms {
+                self.0.version.send_modify(|version| {
+                    version.images += u64::from(news.of_images);
+                    version.forms += u64::from(news.of_forms);
+                });
             }
         }
+    }
+}
+
+impl ImageIndex for StreamIndex {
+    fn entries(&self) -> Vec<Entry> {
+        self.0.table.entries()
+    }
+
+    fn catalogue(&self, former: Vec<Former>) -> Catalogue {
+        self.0.table.catalogue(former)
+    }
+
+    fn declared(&self, image: &Image) -> Vec<Declared> {
+        self.0.table.declared(image)
+    }
+
+    fn read(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            self.0.read.wait().await;
+        })
+    }
+
+    fn are_read(&self) -> Pending<'_, bool> {
+        Box::pin(async move { timeout(&*self.0.runtime, START_MAX, self.0.read.wait()).await.is_some() })
+    }
+
+    fn changes(&self) -> watch::Receiver<IndexVersion> {
+        self.0.version.subscribe()
     }
 }
 
@@ -171,26 +222,10 @@ fn entry(stream: &str, release: &Release, artifact: &Artifact) -> Option<Entry> 
     })
 }
 
-/// The same image for a disk with sectors of another size. Its stream may have it at another place now.
-pub(crate) fn for_sectors<'a>(entries: &'a [Entry], image: &ImageReference, bytes: u32) -> Option<&'a Entry> {
-    let own = entries.iter().find(|entry| {
-        entry.image.stream == image.stream
-            && entry.image.release == image.release
-            && entry.image.digest.eq_ignore_ascii_case(&image.digest)
-    })?;
-    entries.iter().find(|entry| {
-        entry.sector_bytes == bytes
-            && entry.image.stream == own.image.stream
-            && entry.image.release == own.image.release
-            && entry.architecture == own.architecture
-            && entry.format == own.format
-            && entry.is_verified == own.is_verified
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_plan::policy::for_sectors;
     use serde_json::json;
 
     use super::*;
@@ -234,7 +269,7 @@ mod tests {
 
     #[test]
     fn progress_alone_is_no_news() {
-        let streams = Streams::default();
+        let streams = Table::default();
         let mut stream = stream();
         let mut learn = |change: &dyn Fn(&mut BootImageStream)| {
             change(&mut stream);
@@ -256,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_form_of_a_hosts_image_is_what_its_stream_says() {
-        let streams = Streams::default();
+        let streams = Table::default();
         let mut stream = stream();
         let image =
             |checksum: &str| Image { url: "https://mirror".into(), checksum: checksum.into(), ..Image::default() };

@@ -7,7 +7,7 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use super::{rate::Speed, releases};
+use crate::{rate::Speed, releases};
 
 /// Failed artifacts that a message names.
 const NAMED_MAX: usize = 4;
