@@ -11,30 +11,25 @@ use std::{
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
 use firesteel_handoff::Origins;
 use firesteel_kube::{Change, Objects, Status};
-use firesteel_plan::{journal, policy::Trigger, skew::Minimum};
-use firesteel_resources::{
-    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostGroup, MachineConfiguration, ObjectMeta, Receipt, Secret,
-};
+use firesteel_plan::journal;
+use firesteel_resources::{BareMetalHost, DiscoveredHost, Halt, HardwareData, ObjectMeta, Receipt, Secret};
 use firesteel_runtime::{
     ControllerError, Events, Handles, HostKey, ImageIndex, IndexVersion, InstanceKey, Journals, Loop, Queue,
     ServedConfigs, StepLock, Tasks, key_of, sleep,
 };
 use jiff::{SignedDuration, Timestamp};
 use ring::signature::Ed25519KeyPair;
-use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 use crate::{
     boot_watch::{self, BootWatch, UnknownHost},
     clock_doubt,
     first_boots::FirstBoots,
-    groups::Groups,
     images::Images,
     leases::LiveLeases,
     logs::HostLogs,
     metrics::Metrics,
     notes,
-    policy::Policy,
     power::BmcDriver,
     strangers::RememberedStrangers,
     views::{Identity, Views},
@@ -78,8 +73,6 @@ pub struct Config {
     pub bmc_tls: firesteel_bmc::Tls,
     /// Hosts that are inspected, provisioned or deprovisioned at a time.
     pub hosts_at_once: usize,
-    /// Boot images that are older stand against an upgrade.
-    pub boot_image_minimum: Minimum,
 }
 
 impl fmt::Debug for Config {
@@ -102,15 +95,6 @@ pub(crate) struct Inner {
     pub(crate) discovered: Objects<DiscoveredHost>,
     pub(crate) halts: Objects<Halt>,
     pub(crate) receipts: Objects<Receipt>,
-    pub(crate) host_groups: Objects<HostGroup>,
-    /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
-    pub(crate) group_values: Objects<Value>,
-    pub(crate) configurations: Objects<MachineConfiguration>,
-    pub(crate) configuration_values: Objects<Value>,
-    pub(crate) machine_api_sets: Objects<Value>,
-    pub(crate) cluster_api_sets: Objects<Value>,
-    pub(crate) groups: Groups,
-    pub(crate) policy: Policy,
     pub(crate) journals: Journals,
     pub(crate) logs: HostLogs,
     pub(crate) boot_watch: BootWatch,
@@ -177,14 +161,6 @@ impl Control {
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 halts: Objects::new(core, "firesteel.dev", "Halt")?,
                 receipts: Objects::new(core, "firesteel.dev", "Receipt")?.with_reserve(),
-                host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
-                group_values: Objects::new(core, "firesteel.dev", "HostGroup")?,
-                configurations: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
-                configuration_values: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
-                machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
-                cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
-                groups: Groups::new(Arc::clone(&handles.runtime)),
-                policy: Policy::default(),
                 journals: handles.journals.clone(),
                 logs: HostLogs::default(),
                 boot_watch: BootWatch::default(),
@@ -223,12 +199,6 @@ impl Control {
             Box::pin(self.clone().follow_halts()),
             Box::pin(self.clone().follow_damage()),
             Box::pin(self.clone().follow_index()),
-            Box::pin(self.clone().follow_groups()),
-            Box::pin(self.clone().run_groups()),
-            Box::pin(self.clone().follow_configuration()),
-            Box::pin(self.clone().follow_machine_api_sets()),
-            Box::pin(self.clone().follow_cluster_api_sets()),
-            Box::pin(self.clone().run_policy()),
             Box::pin(notes::run(self.clone(), notes_end, stages_end)),
             Box::pin(async move { events.run().await }),
             Box::pin(boot_watch::run(self.clone())),
@@ -363,15 +333,6 @@ impl Control {
         self.stepping(key, lock)
     }
 
-    /// Does something while no step of the host is under way: the journal that is read in it stays as it is, as far as
-    /// the planner writes it.
-    pub(crate) async fn between_steps<R>(&self, key: &HostKey, work: impl Future<Output = R>) -> R {
-        let stepping = self.wait_for_step(key).await;
-        let result = work.await;
-        stepping.end();
-        result
-    }
-
     async fn step_begun(&self, key: &HostKey, stepping: Stepping<'_>) -> Result<(), Status> {
         let result = self.step(key).await;
         match &result {
@@ -443,7 +404,6 @@ impl Control {
                     self.spawn(async move { control.tidy_receipts(&namespace).await });
                     // A step under way may still publish what it decided for it; the next one takes that back.
                     self.inner.queue.wake(&key);
-                    self.inner.groups.wake(&key.namespace);
                     self.wake_hosts(|_| true);
                 }
                 Change::Synced => {
@@ -478,26 +438,18 @@ impl Control {
         keys.iter().for_each(|key| self.inner.queue.wake(key));
     }
 
-    /// Has everybody look again who may have read this Secret.
+    /// Has the hosts looked at again that may have read this Secret.
     fn secret_changed(&self, secret: &ObjectMeta) {
         let namespace = &secret.namespace;
         self.wake_hosts(|key| key.namespace == *namespace);
-        if self.inner.policy.minds(namespace, &secret.name) {
-            self.inner.policy.ring(Trigger::StubChanged);
-            self.inner.groups.wake(namespace);
-        }
     }
 
-    /// Looks again at whatever depends on boot image streams.
+    /// Looks at the hosts again when streams say another form of hand-over.
     async fn follow_index(self) -> Result<(), ControllerError> {
         let mut changes = self.config().index.changes();
         let mut known = IndexVersion::default();
         loop {
             let now = *changes.borrow_and_update();
-            if now.images != known.images {
-                self.inner.policy.ring(Trigger::CatalogueChanged);
-                self.inner.groups.wake_all();
-            }
             if now.forms != known.forms {
                 // One of them may have waited for the right form.
                 self.wake_hosts(|_| true);

@@ -46,7 +46,6 @@ impl Control {
         let Some(memory) = memory_of(key, &journal) else {
             // Nothing is done with it.
             self.free_slot(key);
-            self.note_unreadable(key, &host.metadata.uid);
             self.views().offer_unreadable(key, &host.metadata.uid);
             return Ok(());
         };
@@ -72,7 +71,6 @@ impl Control {
         let stepped =
             SteppedHost { host: seen.host.clone(), memory: step.memory.clone(), journal: journal.status.clone() };
         self.views().offer_step(key, stepped);
-        self.note_place(key, &seen.host, &step.memory, &journal.status);
         self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
         // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
         let is_first = |effect: &&plan::host::Effect| matches!(effect, plan::host::Effect::AddFinalizer);

@@ -18,8 +18,8 @@
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
 //!
-//! Beside the hosts' own steps, and as separate as controllers are, [`groups`] gives images to hosts that are not
-//! installed, and [`policy`] says which image each set is to have.
+//! Other controllers hear of hosts by value ([`firesteel_runtime::HostEvents`]), and control asks the config server and the
+//! boot image streams by traits ([`firesteel_runtime::ServedConfigs`], [`firesteel_runtime::ImageIndex`]).
 //!
 //! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`firesteel_runtime::Runtime`]), the clock as
 //! the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation
@@ -41,7 +41,6 @@ mod damaged;
 mod discovery;
 mod effects;
 mod first_boots;
-mod groups;
 mod halts;
 mod hand_off;
 mod host;
@@ -59,7 +58,6 @@ mod note_pace;
 mod notes;
 mod observations;
 mod pace;
-mod policy;
 mod power;
 pub mod receipts;
 mod remembered;

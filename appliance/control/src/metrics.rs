@@ -462,12 +462,6 @@ pub struct Survey {
     pub discovered: u64,
     /// Images that hosts want now, by `ready`, `fetching` or `failed`.
     pub images: BTreeMap<&'static str, u64>,
-    /// Groups of hosts whose rollout halted.
-    pub halted_groups: u64,
-    /// Sets whose boot images are managed, by `done`, `waiting`, `skipped` or `degraded`.
-    pub boot_image_sets: BTreeMap<&'static str, u64>,
-    /// Whether boot images are new enough for an upgrade; `None` while nobody looks at that.
-    pub boot_images_new_enough: Option<bool>,
 }
 
 impl Survey {
@@ -563,14 +557,7 @@ impl Control {
     /// How the hosts are now.
     #[must_use]
     pub fn survey(&self) -> Survey {
-        let (boot_image_sets, boot_images_new_enough) = self.inner.policy.told();
-        Survey {
-            queued: self.inner.queue.len(),
-            halted_groups: self.inner.groups.halted(),
-            boot_image_sets,
-            boot_images_new_enough,
-            ..Survey::of(&self.views(), self.now())
-        }
+        Survey { queued: self.inner.queue.len(), ..Survey::of(&self.views(), self.now()) }
     }
 }
 

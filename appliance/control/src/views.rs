@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 use crate::{
     claimants::ClaimsHeard,
     console::Consoles,
-    groups::Place,
     halts::Halts,
     images::ImageView,
     known_hosts::AgentAddresses,
@@ -118,8 +117,6 @@ pub(crate) struct HostView {
     pub(crate) standing: Option<Standing>,
     /// What the log has said of refused agents.
     pub(crate) said_refusals: SaidRefusals,
-    /// Where it stands with images of groups.
-    pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
     /// What was told last of what its OS is to be handed, as the digest that its journal keeps.
@@ -309,11 +306,6 @@ impl Views {
             slots: Slots::new(at_once),
             host_events,
         }
-    }
-
-    /// The hosts that are there, without those that went and that a step has not taken leave of.
-    pub(crate) fn present(&self) -> impl Iterator<Item = (&HostKey, &HostView)> {
-        self.hosts.iter().filter(|(key, view)| self.by_uid.get(&view.uid) == Some(*key))
     }
 
     /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step

@@ -10,6 +10,7 @@ use std::{
 use firesteel_control::Survey;
 use firesteel_images::import::ImageStore;
 use firesteel_kube::Api;
+use firesteel_rollout::RolloutSurvey;
 use firesteel_runtime::StoreClock;
 use firesteel_store::{FLUSH_BOUNDS_US, Flushes, Store};
 use jiff::Timestamp;
@@ -152,6 +153,7 @@ impl Collector for Now {
         }
         if let Some((controllers, images)) = self.controllers.get() {
             to.survey(&controllers.control.survey())?;
+            to.rollout(&controllers.rollout.survey())?;
             self.images(&mut to, images)?;
         }
         Ok(())
@@ -228,10 +230,16 @@ impl Page<'_> {
         self.gauge("firesteel_hosts_claimed_twice", help, number(survey.claimed))?;
         self.gauge("firesteel_queue", "Hosts that are looked at now or later", number(survey.queued))?;
         self.gauge("firesteel_discovered_machines", "Machines that nobody adopted", number(survey.discovered))?;
+        let help = "Images that hosts want, by how far they are";
+        self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
+    }
+
+    fn rollout(&mut self, survey: &RolloutSurvey) -> fmt::Result {
         let help = "Groups of hosts whose rollout of a new image halted";
         self.gauge("firesteel_host_groups_halted", help, number(survey.halted_groups))?;
+        let sets = survey.boot_image_sets.iter().map(|(word, count)| ([("state", *word)], number(*count)));
         let help = "Sets whose boot images are managed, by what became of them";
-        self.gauges("firesteel_boot_image_sets", help, by(&survey.boot_image_sets, "state"))?;
+        self.gauges("firesteel_boot_image_sets", help, sets)?;
         let help = "Whether nobody looks at how old boot images are: 0 or 1";
         self.gauge(
             "firesteel_boot_image_skew_unchecked",
@@ -240,8 +248,6 @@ impl Page<'_> {
         )?;
         let help = "Whether boot images are too old for an upgrade: 0 or 1";
         let is_old = survey.boot_images_new_enough == Some(false);
-        self.gauge("firesteel_boot_images_too_old", help, number(u64::from(is_old)))?;
-        let help = "Images that hosts want, by how far they are";
-        self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
+        self.gauge("firesteel_boot_images_too_old", help, number(u64::from(is_old)))
     }
 }

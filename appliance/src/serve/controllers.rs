@@ -7,6 +7,7 @@ use firesteel_config_server::{ConfigController, ConfigServerConfig, ConfigSettin
 use firesteel_control::{BmcDriver, Config, Control, Images};
 use firesteel_kube::{Core, Status};
 use firesteel_plan::skew::Minimum;
+use firesteel_rollout::{RolloutConfig, RolloutController};
 use firesteel_runtime::{ControllerError, Handles, InstanceKey, Runtime, StoreClock, Trust};
 use firesteel_streams::StreamIndex;
 use ring::{hmac, signature::Ed25519KeyPair};
@@ -53,6 +54,7 @@ impl fmt::Debug for ControllersConfig {
 pub struct Controllers {
     pub control: Control,
     pub configs: ConfigController,
+    pub rollout: RolloutController,
     index: StreamIndex,
 }
 
@@ -79,6 +81,17 @@ impl Controllers {
             endpoints: config.endpoints,
             settings: config.configs,
         })?;
+        let rollout = RolloutController::new(RolloutConfig {
+            core: handles.core.clone(),
+            runtime: Arc::clone(&handles.runtime),
+            trust: handles.trust.clone(),
+            events: handles.events.clone(),
+            journals: handles.journals.clone(),
+            hosts: handles.hosts.clone(),
+            steps: handles.steps.clone(),
+            index: Arc::new(index.clone()),
+            boot_image_minimum: config.boot_image_minimum,
+        })?;
         let control = Control::new(Config {
             handles,
             images: config.images,
@@ -97,9 +110,8 @@ impl Controllers {
             kernel_arguments: config.kernel_arguments,
             bmc_tls: config.bmc_tls,
             hosts_at_once: config.hosts_at_once,
-            boot_image_minimum: config.boot_image_minimum,
         })?;
-        Ok(Self { control, configs, index })
+        Ok(Self { control, configs, rollout, index })
     }
 
     /// Runs all until the first of them fails.
@@ -111,6 +123,7 @@ impl Controllers {
             biased;
             ended = self.control.run() => ended,
             ended = self.configs.run() => ended,
+            ended = self.rollout.run() => ended,
             ended = self.index.run() => ended,
         }
     }

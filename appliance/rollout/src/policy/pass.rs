@@ -17,7 +17,7 @@ use super::{
     status::{self},
 };
 use crate::{
-    Control,
+    RolloutController,
     groups::{Place, name_of_image},
 };
 
@@ -27,13 +27,13 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What is kept between passes in this process.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    control: Control,
+    control: RolloutController,
     /// Sets of which it was told that they cannot be changed.
     told: BTreeSet<SetKey>,
 }
 
 impl Keeper {
-    pub(super) fn new(control: Control) -> Self {
+    pub(super) fn new(control: RolloutController) -> Self {
         Self { control, told: BTreeSet::new() }
     }
 
@@ -136,7 +136,7 @@ impl Keeper {
 }
 
 fn decide(
-    control: &Control,
+    control: &RolloutController,
     configuration: &MachineConfiguration,
     sets: &mut Sets,
     kept: &mut Kept,
@@ -163,7 +163,7 @@ fn decide(
     decided
 }
 
-impl Control {
+impl RolloutController {
     /// The upgrade of the appliance that is under way, in words: what is new is held until it has ended.
     pub(crate) fn upgrade_under_way(&self, configuration: &MachineConfiguration) -> Option<String> {
         Kept::of(configuration).upgrade(VERSION, &self.unseen_hosts())
@@ -181,11 +181,10 @@ impl Control {
 
     /// Hosts that were not stepped since the start, without those that cannot be: they would hold up all others forever.
     fn unseen_hosts(&self) -> Vec<String> {
-        let views = self.views();
+        let known = self.known();
         let cannot_be = |place: &Place| place.is_unreadable;
-        let unseen = views
-            .present()
-            .filter(|(_, view)| view.boot_entry.is_none() && !view.place.as_ref().is_some_and(cannot_be));
+        let unseen =
+            known.hosts().filter(|(_, host)| !host.kept.is_stepped && !host.kept.place.as_ref().is_some_and(cannot_be));
         let mut names: Vec<String> = unseen.map(|(key, _)| key.to_string()).collect();
         names.sort();
         names

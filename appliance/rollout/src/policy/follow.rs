@@ -7,9 +7,9 @@ use firesteel_plan::policy::Trigger;
 use firesteel_runtime::ControllerError;
 use serde_json::Value;
 
-use crate::Control;
+use crate::RolloutController;
 
-impl Control {
+impl RolloutController {
     /// The policy, and the sets of machines in both groups.
     pub(crate) async fn follow_configuration(self) -> Result<(), ControllerError> {
         let objects = self.inner.configuration_values.clone();
@@ -50,7 +50,7 @@ impl Control {
     }
 }
 
-impl Control {
+impl RolloutController {
     fn rings(&self, trigger: Trigger) {
         self.inner.policy.ring(trigger);
         if trigger == Trigger::PolicyChanged {

@@ -12,7 +12,7 @@ use firesteel_runtime::regarding;
 use serde_json::Value;
 
 use super::stubs::{Rewrite, stub_name_of};
-use crate::{Control, groups::readable};
+use crate::{RolloutController, groups::readable};
 
 /// All sets, and what is needed to change them.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Sets {
     }
 }
 
-impl Control {
+impl RolloutController {
     pub(super) async fn sets(&self) -> Result<Sets, Status> {
         let mut all = Sets::default();
         let (groups, _) = self.inner.group_values.list(None).await?;

@@ -6,7 +6,7 @@ use firesteel_resources::{BareMetalHost, Image, SecretReference, host_journal::H
 use firesteel_runtime::HostKey;
 
 use super::Place;
-use crate::Control;
+use crate::RolloutController;
 
 /// What is to stand in a host's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +40,20 @@ struct Known {
     journal: HostJournalStatus,
 }
 
-impl Control {
+impl RolloutController {
     pub(super) async fn read_place(&self, key: &HostKey, uid: &str) -> Result<Place, Status> {
         let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
             return Ok(Place::unreadable(uid, "it is gone".to_owned()));
         };
-        Ok(match self.known(key).await? {
+        Ok(match self.read_known(key).await? {
             Ok(known) => self.place_of(&host, &known.memory, &known.journal),
             Err(why) => Place::unreadable(uid, why),
         })
     }
 
     /// The inner error: why nothing can be said of it.
-    async fn known(&self, key: &HostKey) -> Result<Result<Known, String>, Status> {
-        let journal = self.inner.journals.read(key).await?.unwrap_or_default();
+    async fn read_known(&self, key: &HostKey) -> Result<Result<Known, String>, Status> {
+        let journal = self.config().journals.read(key).await?.unwrap_or_default();
         Ok(match memory_of(&journal) {
             Ok(memory) => Ok(Known { memory, journal }),
             Err(_) => Err("its memory cannot be read by this appliance".to_owned()),
@@ -71,7 +71,8 @@ impl Control {
         wanted: &Wanted,
         may: &(dyn Fn(&Place) -> bool + Sync),
     ) -> Result<bool, Status> {
-        self.between_steps(key, self.write(key, uid, wanted, may)).await
+        let _no_step = self.config().steps.wait(key, &*self.config().runtime).await;
+        self.write(key, uid, wanted, may).await
     }
 
     async fn write(
@@ -81,9 +82,9 @@ impl Control {
         wanted: &Wanted,
         may: &(dyn Fn(&Place) -> bool + Sync),
     ) -> Result<bool, Status> {
-        let Ok(known) = self.known(key).await? else { return Ok(false) };
+        let Ok(known) = self.read_known(key).await? else { return Ok(false) };
         // It is of before a restore of the store, and its host has not taken note of that: one that is paused does not.
-        if known.memory.timeline != self.handles().core.store().lineage().timeline() {
+        if known.memory.timeline != self.config().core.store().lineage().timeline() {
             return Ok(false);
         }
         // Judged for each try of the write: its owner writes to the same spec.

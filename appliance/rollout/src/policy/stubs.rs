@@ -6,7 +6,6 @@ use firesteel_ignition::stub::{
     spec2::Sectors,
     upgrade::{Change, Ours, Upgrade, upgrade},
 };
-use firesteel_images::Sha256;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::policy::Stub;
 use firesteel_resources::{
@@ -14,8 +13,9 @@ use firesteel_resources::{
     secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
 };
 use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
 
-use crate::Control;
+use crate::RolloutController;
 
 /// The Secret with the stub that a group leads its hosts to; `None` where each host has its own.
 pub(super) fn stub_name_of(group: &HostGroup) -> Option<String> {
@@ -57,7 +57,7 @@ fn judge(name: &str, secret: Option<&Secret>) -> (Stub, Option<Rewrite>) {
 /// Puts the new text in, where the old one still stands.
 fn put(secret: &mut Secret, change: &Change, now: Timestamp) {
     let Some(key) = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)) else { return };
-    if secret.get(key).map(|stub| Sha256::of(stub).to_string()).as_deref() != Some(&change.before_sha256) {
+    if secret.get(key).map(|stub| hex::encode(digest(&SHA256, stub))).as_deref() != Some(&change.before_sha256) {
         return;
     }
     secret.data.insert(key.to_owned(), SecretBytes(change.bytes.clone()));
@@ -65,7 +65,7 @@ fn put(secret: &mut Secret, change: &Change, now: Timestamp) {
     secret.metadata.annotations.insert(STUB_UPGRADED.to_owned(), told);
 }
 
-impl Control {
+impl RolloutController {
     /// The stub in a Secret, and what it is to become.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Control {
     pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(Stub, Option<Rewrite>), Status> {
         self.inner.policy.mind(namespace, name);
         let secret = self.inner.secrets.get(namespace, name).await?;
-        Ok(match self.handles().trust.authority() {
+        Ok(match self.config().trust.authority() {
             Ok(_) => judge(name, secret.as_ref()),
             Err(error) => {
                 (Stub::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)

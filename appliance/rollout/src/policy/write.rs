@@ -10,9 +10,9 @@ use firesteel_resources::{
 use serde_json::Value;
 
 use super::sets::SetPlace;
-use crate::Control;
+use crate::RolloutController;
 
-impl Control {
+impl RolloutController {
     /// Carries a patch out.
     ///
     /// # Errors

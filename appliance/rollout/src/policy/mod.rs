@@ -35,7 +35,7 @@ use firesteel_plan::{
 use firesteel_runtime::ControllerError;
 use tokio::sync::Notify;
 
-use crate::Control;
+use crate::RolloutController;
 
 /// From a change to the pass: what is applied together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -133,10 +133,10 @@ impl Policy {
     }
 }
 
-impl Control {
+impl RolloutController {
     pub(crate) async fn run_policy(self) -> Result<(), ControllerError> {
         // A fleet that is half known would seem to be of one architecture.
-        self.handles().hosts.hosts_read().await;
+        self.config().hosts.hosts_read().await;
         self.config().index.read().await;
         self.inner.policy.ring(Trigger::Started);
         let mut keeper = pass::Keeper::new(self.clone());
@@ -157,13 +157,13 @@ impl Control {
                     }
                 }
             };
-            wake = delay.map(|delay| self.handles().runtime.uptime() + delay);
+            wake = delay.map(|delay| self.config().runtime.uptime() + delay);
         }
     }
 
     /// Waits until something rings, or for the time of the next look.
     async fn next_trigger(&self, wake: Option<Duration>) -> Trigger {
-        let (policy, runtime) = (&self.inner.policy, &self.handles().runtime);
+        let (policy, runtime) = (&self.inner.policy, &self.config().runtime);
         loop {
             let changed = policy.changed.notified();
             if policy.is_rung() {

@@ -22,7 +22,7 @@ use super::{
     images::{self, Given},
     tell,
 };
-use crate::{Control, policy::stubs};
+use crate::{RolloutController, policy::stubs};
 
 /// What one pass looks at, beside a group itself.
 struct Sight {
@@ -47,7 +47,7 @@ impl Sight {
     }
 }
 
-impl Control {
+impl RolloutController {
     /// When to look again, though nothing happens.
     ///
     /// # Errors
@@ -99,9 +99,9 @@ impl Control {
         configuration: Result<Option<MachineConfiguration>, String>,
     ) -> Sight {
         let hosts: BTreeMap<String, Place> = {
-            let views = self.views();
-            let own = views.present().filter(|(key, _)| key.namespace == namespace);
-            own.filter_map(|(key, view)| Some((key.name.clone(), view.place.clone()?))).collect()
+            let known = self.known();
+            let own = known.hosts().filter(|(key, _)| key.namespace == namespace);
+            own.filter_map(|(key, host)| Some((key.name.clone(), host.kept.place.clone()?))).collect()
         };
         let entries = self.config().index.entries();
         let given = Given::of_all(groups, &entries);

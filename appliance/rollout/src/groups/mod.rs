@@ -8,7 +8,7 @@
 //!
 //! A pass ([`pass`]) reads the groups of one namespace anew and takes the hosts as their newest steps left them
 //! ([`place`]). A group's status is stored before a host is given anything, and is what a restarted process goes on from.
-//! A host is written to while no step of it is under way ([`Control::between_steps`]), and only after its journal was
+//! A host is written to while no step of it is under way ([`firesteel_runtime::StepLocks`]), and only after its journal was
 //! read again: what is on a disk then, or comes onto it, stays.
 //!
 //! A group that is deleted leaves its hosts as they are, and so does a host that leaves its group.
@@ -45,7 +45,7 @@ pub(crate) use tell::name as name_of_image;
 
 use place::Stand;
 
-use crate::Control;
+use crate::{RolloutController, controller::RolloutHost};
 
 /// From a change to the pass: what changes together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -133,7 +133,7 @@ impl Groups {
     }
 }
 
-impl Control {
+impl RolloutController {
     pub(crate) async fn follow_groups(self) -> Result<(), ControllerError> {
         let mut changes = self.inner.host_groups.subscribe().await?;
         loop {
@@ -163,12 +163,12 @@ impl Control {
     /// Works on the namespaces that are due, one after the other.
     pub(crate) async fn run_groups(self) -> Result<(), ControllerError> {
         // A host that is not known yet would seem to have left its group.
-        self.handles().hosts.hosts_read().await;
+        self.config().hosts.hosts_read().await;
         self.config().index.read().await;
         loop {
             let key = self.inner.groups.queue.next().await;
             // A host that cannot be read would seem to have left its group.
-            if self.unreadable_host().is_some() {
+            if self.known().undecodable().is_some() {
                 self.inner.groups.queue.wake_in(&key, AGAIN);
                 continue;
             }
@@ -183,22 +183,11 @@ impl Control {
         }
     }
 
-    /// Takes in how a step left a host.
-    pub(crate) fn note_place(
-        &self,
-        key: &HostKey,
-        host: &BareMetalHost,
-        memory: &HostMemory,
-        journal: &HostJournalStatus,
-    ) {
-        self.put_place(key, self.place_of(host, memory, journal));
-    }
-
     /// A host whose memory is of before a restore of the store is given nothing until its step took note of that; one that is
     /// paused does not.
-    fn place_of(&self, host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Place {
+    pub(crate) fn place_of(&self, host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Place {
         let place = Place::of(host, memory, journal);
-        let is_of_now = memory.timeline == self.handles().core.store().lineage().timeline();
+        let is_of_now = memory.timeline == self.config().core.store().lineage().timeline();
         if is_of_now || place.open().is_none() {
             return place;
         }
@@ -206,21 +195,12 @@ impl Control {
         Place { stand: Stand::Closed(why.to_owned()), ..place }
     }
 
-    /// Nothing can be said of a host whose memory cannot be read.
-    pub(crate) fn note_unreadable(&self, key: &HostKey, uid: &str) {
-        self.put_place(key, Place::unreadable(uid, "its memory cannot be read by this appliance".to_owned()));
-    }
-
-    fn put_place(&self, key: &HostKey, place: Place) {
-        let before = {
-            let mut views = self.views();
-            // Of another host of its name.
-            let Some(view) = views.hosts.get_mut(key).filter(|view| view.uid == place.uid) else { return };
-            if view.place.as_ref() == Some(&place) {
-                return;
-            }
-            view.place.replace(place.clone())
-        };
+    /// Takes in where a host stands.
+    pub(crate) fn put_place(&self, key: &HostKey, host: &mut RolloutHost, place: Place) {
+        if host.place.as_ref() == Some(&place) {
+            return;
+        }
+        let before = host.place.replace(place.clone());
         let inspected = |place: &Place| place.architecture.filter(|_| place.is_inspected);
         if before.as_ref().and_then(inspected) != inspected(&place) {
             self.inner.policy.ring(Trigger::FleetChanged);
@@ -232,10 +212,10 @@ impl Control {
     /// first step tells more.
     pub(crate) async fn learn_places(&self, namespace: Option<&str>) {
         let unknown: Vec<(HostKey, String)> = {
-            let views = self.views();
+            let known = self.known();
             let of = |key: &HostKey| namespace.is_none_or(|namespace| key.namespace == namespace);
-            let missing = views.present().filter(|(key, view)| of(key) && view.place.is_none());
-            missing.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
+            let missing = known.hosts().filter(|(key, host)| of(key) && host.kept.place.is_none());
+            missing.map(|(key, host)| (key.clone(), host.uid.clone())).collect()
         };
         for (key, uid) in unknown {
             let place = match self.read_place(&key, &uid).await {
@@ -245,14 +225,17 @@ impl Control {
                     Place::unreadable(&uid, "it cannot be read from the store".to_owned())
                 }
             };
-            self.put_place(&key, place);
+            // Of another host of its name nothing is said by this.
+            if let Some(host) = self.known().of(&key, &uid) {
+                self.put_place(&key, host, place);
+            }
         }
     }
 
     /// The architectures of all hosts that were inspected.
     pub(crate) fn architectures(&self) -> BTreeSet<Architecture> {
-        let views = self.views();
-        let places = views.present().filter_map(|(_, view)| view.place.as_ref());
+        let known = self.known();
+        let places = known.hosts().filter_map(|(_, host)| host.kept.place.as_ref());
         places.filter(|place| place.is_inspected).filter_map(|place| place.architecture).collect()
     }
 }
