@@ -154,7 +154,7 @@ impl Control {
         let given = match self.given(host).await? {
             Reading::Nothing => return Ok(UserDataSeen::NotReferenced),
             Reading::Missing => return Ok(UserDataSeen::Missing),
-            Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why)),
+            Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why.to_string())),
             Reading::Ready(given) => given,
         };
         match state {
@@ -196,6 +196,7 @@ impl Control {
                 (NetworkDataSeen::Ready { version }, NetworkView::Plan(std::sync::Arc::new(plan)))
             }
             Err(error) => {
+                let error = error.reason();
                 let text = format!("the network data in Secret {name} cannot be used: {error}");
                 (NetworkDataSeen::Invalid(error), NetworkView::Unusable(text))
             }

@@ -8,7 +8,7 @@ use firesteel_ignition::{
 };
 use firesteel_resources::{
     BareMetalHost, Secret,
-    bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS},
+    bare_metal_host::annotations::HAND_OFF,
     boot_image_stream::Declared,
     secret::{META_DATA_KEYS, NETWORK_DATA_KEYS},
 };
@@ -20,13 +20,16 @@ use firesteel_wire::{
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-use crate::forms::{self, Extras};
-use crate::network_data;
+use crate::{
+    error::{HandOffProblem, MetaDataProblem, UserDataProblem},
+    forms::{self, Extras},
+    network_data::{self, NetworkDataError},
+};
 
 /// Of metadata. Upstream's has some names; a config drive has room for more.
-const META_DATA_BYTES_MAX: usize = 64 << 10;
+pub(crate) const META_DATA_BYTES_MAX: usize = 64 << 10;
 /// Configs of this appliance that one stub may fetch: their names are kept with the host.
-const CONFIGS_MAX: usize = 32;
+pub(crate) const CONFIGS_MAX: usize = 32;
 /// Of what a host's status says of a Secret.
 const REASON_BYTES_MAX: usize = 512;
 /// Of one warning about a config, and of a text that lists them: an event holds 1024 bytes, and the name of a Secret and
@@ -48,8 +51,8 @@ pub enum Reading {
     Nothing,
     /// The Secret of the user data is not there, or has none.
     Missing,
-    /// A sentence that names the Secret and the fault.
-    Invalid(String),
+    /// It names the Secret and the fault.
+    Invalid(HandOffProblem),
     Ready(Box<Given>),
 }
 
@@ -121,7 +124,7 @@ pub struct Ways<'a> {
 
 /// Where a form is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SaidBy {
+pub enum SaidBy {
     Nobody,
     Annotation,
     Stream(String),
@@ -171,13 +174,11 @@ impl Referenced {
     }
 
     /// The value of the first of these keys that is there. `field` names the reference to people.
-    fn value(&self, field: &str, keys: &[&str]) -> Result<&[u8], String> {
-        let name = &self.name;
-        let Some(secret) = &self.secret else {
-            return Err(format!("Secret {name} that {field} names does not exist: create it"));
-        };
+    fn value(&self, field: &'static str, keys: &[&'static str]) -> Result<&[u8], HandOffProblem> {
+        let name = || self.name.clone();
+        let secret = self.secret.as_ref().ok_or_else(|| HandOffProblem::NoSecret { name: name(), field })?;
         let found = keys.iter().find_map(|key| secret.get(key));
-        found.ok_or_else(|| format!("Secret {name} that {field} names has no key {}: put it there", keys[0]))
+        found.ok_or_else(|| HandOffProblem::NoKey { name: name(), field, key: keys[0] })
     }
 }
 
@@ -187,7 +188,7 @@ fn given(
     user: Option<&Referenced>,
     meta: Option<&Referenced>,
     network: Option<&Referenced>,
-) -> Result<Given, String> {
+) -> Result<Given, HandOffProblem> {
     let (form, said_by) = form_of(host, ways.declared)?;
     let mut warnings = Vec::new();
     let mut digest = Digest::default();
@@ -195,7 +196,8 @@ fn given(
         None => User::None,
         Some((name, bytes)) => {
             digest.add(bytes);
-            let (user, found) = user_data(bytes).map_err(|why| format!("Secret {name}, key userData: {why}"))?;
+            let problem = |problem| HandOffProblem::UserData { name: name.clone(), problem };
+            let (user, found) = user_data(bytes).map_err(problem)?;
             warnings.extend(listed(&format!("Secret {name}, key userData"), &found));
             user
         }
@@ -205,7 +207,8 @@ fn given(
         Some(meta) => {
             let bytes = meta.value("spec.metaData", &META_DATA_KEYS)?;
             digest.add(bytes);
-            meta_data(bytes).map_err(|why| format!("Secret {}, key {}: {why}", meta.name, META_DATA_KEYS[0]))?
+            let (name, key) = (meta.name.clone(), META_DATA_KEYS[0]);
+            meta_data(bytes).map_err(|problem| HandOffProblem::MetaData { name, key, problem })?
         }
     };
     let network = match network {
@@ -213,8 +216,11 @@ fn given(
         Some(network) => {
             let bytes = network.value("spec.networkData", &NETWORK_DATA_KEYS)?;
             digest.add(bytes);
-            let of = format!("Secret {}, key {}", network.name, NETWORK_DATA_KEYS[0]);
-            let (read, lost) = network_of(bytes, form).map_err(|why| format!("{of}: {why}"))?;
+            let key = NETWORK_DATA_KEYS[0];
+            let of = format!("Secret {}, key {key}", network.name);
+            let name = network.name.clone();
+            let (read, lost) =
+                network_of(bytes, form).map_err(|problem| HandOffProblem::NetworkData { name, key, problem })?;
             warnings.extend(lost.map(|lost| format!("{of}: {lost}")));
             Some(read)
         }
@@ -231,16 +237,10 @@ fn given(
         User::None | User::CloudInit(_) => (Vec::new(), None),
     };
     if configs.len() > CONFIGS_MAX {
-        return Err(format!(
-            "the user data fetches {} configs of this appliance: at most {CONFIGS_MAX} are served to one host",
-            configs.len()
-        ));
+        return Err(HandOffProblem::TooManyConfigs { count: configs.len() });
     }
     if form == Form::KernelArguments && url.is_none() {
-        return Err(format!(
-            "{said_by}: kernel-arguments needs a stub that leads to one config of this appliance and says \
-             nothing else, and configs without TLS (`firesteel serve --config-plain-port`): a kernel argument brings no CA"
-        ));
+        return Err(HandOffProblem::NoPlainConfig { said_by });
     }
     let arguments = match &user {
         User::Ignition(config) => forms::wanted_arguments(&serde_json::from_slice(config).unwrap_or_default()),
@@ -253,7 +253,7 @@ fn given(
 }
 
 /// The very forms that the agent will get, but for what comes with an attempt.
-fn check(host: &BareMetalHost, given: &Given) -> Result<(), String> {
+fn check(host: &BareMetalHost, given: &Given) -> Result<(), HandOffProblem> {
     let forms = forms::compose(host, given, &Extras::default());
     forms.check().map_err(|why| {
         let text = match (&why, &given.said_by) {
@@ -263,7 +263,7 @@ fn check(host: &BareMetalHost, given: &Given) -> Result<(), String> {
             }
             _ => why.to_string(),
         };
-        clean(&text, REASON_BYTES_MAX)
+        HandOffProblem::Form(clean(&text, REASON_BYTES_MAX))
     })
 }
 
@@ -281,36 +281,34 @@ pub fn with_arguments(host: &BareMetalHost, mut given: Box<Given>, further: Argu
     add(&mut given.arguments.delete, further.delete);
     match check(host, &given) {
         Ok(()) => Reading::Ready(given),
-        Err(why) => Reading::Invalid(format!("with the kernel arguments of {}: {why}", given.configs.join(", "))),
+        Err(problem) => {
+            let problem = Box::new(problem);
+            Reading::Invalid(HandOffProblem::KernelArguments { configs: given.configs, problem })
+        }
     }
 }
 
 /// The host's annotation goes before what streams say. Those that leave it to the image say nothing; of two that say
 /// different forms none is believed.
-fn form_of(host: &BareMetalHost, declared: &[Declared]) -> Result<(Form, SaidBy), String> {
-    let words = || HAND_OFF_WORDS.join(", ");
+fn form_of(host: &BareMetalHost, declared: &[Declared]) -> Result<(Form, SaidBy), HandOffProblem> {
     if let Some(word) = host.metadata.annotation(HAND_OFF) {
-        let form = form_named(word);
-        let form = form.ok_or_else(|| format!("metadata.annotations[{HAND_OFF}] must be one of {}", words()))?;
-        return Ok((form, SaidBy::Annotation));
+        return Ok((form_named(word).ok_or(HandOffProblem::UnknownForm)?, SaidBy::Annotation));
     }
     let mut say = declared.iter().filter(|one| one.word != AUTO);
-    let Some(Declared { stream, word }) = say.next() else { return Ok((Form::Auto, SaidBy::Nobody)) };
-    if let Some(other) = say.find(|other| other.word != *word) {
-        return Err(format!(
-            "its image is of BootImageStream {stream}, whose spec.handOff says {word}, and of {}, whose says {}: let them \
-             say the same, or say it on the host by the annotation {HAND_OFF}",
-            other.stream, other.word
-        ));
+    let Some(one) = say.next() else { return Ok((Form::Auto, SaidBy::Nobody)) };
+    if let Some(other) = say.find(|other| other.word != one.word) {
+        return Err(HandOffProblem::StreamsDiffer { one: one.clone(), other: other.clone() });
     }
-    let said_by = SaidBy::Stream(stream.clone());
-    let form = form_named(word).ok_or_else(|| format!("{said_by} must be one of {}", words()))?;
-    Ok((form, said_by))
+    let said_by = SaidBy::Stream(one.stream.clone());
+    match form_named(&one.word) {
+        Some(form) => Ok((form, said_by)),
+        None => Err(HandOffProblem::UnknownFormOfStream { said_by }),
+    }
 }
 
 const AUTO: &str = "auto";
 
-/// Of [`HAND_OFF_WORDS`].
+/// One of [`HAND_OFF_WORDS`](firesteel_resources::bare_metal_host::annotations::HAND_OFF_WORDS).
 fn form_named(word: &str) -> Option<Form> {
     match word {
         AUTO => Some(Form::Auto),
@@ -355,14 +353,14 @@ fn says_beside(object: &Value, names: &[&str]) -> bool {
 }
 
 /// With what Ignition lets pass.
-fn user_data(bytes: &[u8]) -> Result<(User, Vec<String>), String> {
+fn user_data(bytes: &[u8]) -> Result<(User, Vec<String>), UserDataProblem> {
     // An empty one is what it is for cloud-init, which may take the metadata alone; Ignition takes none.
-    match form::read(bytes).map_err(|error| error.to_string())? {
+    match form::read(bytes)? {
         Read::NotIgnition(_) => Ok((User::CloudInit(form::for_cloud_init(bytes).into_owned()), Vec::new())),
         Read::Json { text, .. } => {
             let findings = ignition::validate(text.as_bytes());
             if !findings.errors.is_empty() {
-                return Err(format!("the Ignition config is not valid: {}", findings.errors.join("; ")));
+                return Err(UserDataProblem::NotValid { errors: findings.errors });
             }
             Ok((User::Ignition(text.into_bytes()), findings.warnings))
         }
@@ -402,24 +400,22 @@ fn lost_network(form: Form) -> Option<&'static str> {
     }
 }
 
-fn meta_data(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+fn meta_data(bytes: &[u8]) -> Result<Map<String, Value>, MetaDataProblem> {
     if bytes.len() > META_DATA_BYTES_MAX {
-        return Err(format!("it has more than {META_DATA_BYTES_MAX} bytes"));
+        return Err(MetaDataProblem::TooLong);
     }
-    let value: Value =
-        firesteel_kube::yaml::read(bytes).map_err(|error| clean(&error.to_string(), REASON_BYTES_MAX))?;
+    let value: Value = firesteel_kube::yaml::read(bytes)
+        .map_err(|error| MetaDataProblem::NotYaml(clean(&error.to_string(), REASON_BYTES_MAX)))?;
     match value {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err("it must be an object of names and values".to_owned())
-        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Err(MetaDataProblem::NotAnObject),
     }
 }
 
 /// The network, and what of it is lost in a form that is not read as it is written. The OS may know words that are not
 /// known here: a config drive has them all.
-fn network_of(bytes: &[u8], form: Form) -> Result<(Network, Option<String>), String> {
+fn network_of(bytes: &[u8], form: Form) -> Result<(Network, Option<String>), NetworkDataError> {
     let document = network_data::document(bytes)?;
     let (resolvers, search) = (network_data::resolvers(&document), network_data::search(&document));
     let (plan, why) = match network_data::plan_of_os(&document) {

@@ -25,6 +25,7 @@
 
 mod arguments;
 mod cloud;
+mod error;
 mod forms;
 mod given;
 pub mod network_data;
@@ -35,8 +36,9 @@ mod tests;
 
 use ring::digest::{SHA256, digest};
 
+pub use error::{HandOffProblem, MetaDataProblem, UserDataProblem};
 pub use forms::{Extras, compose, file, wanted_arguments};
-pub use given::{Given, Reading, Referenced, User, Ways, read, with_arguments};
+pub use given::{Given, Reading, Referenced, SaidBy, User, Ways, read, with_arguments};
 pub use origins::Origins;
 pub use promised::of_plan as promised_by;
 

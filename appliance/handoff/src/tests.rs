@@ -46,7 +46,7 @@ fn ready(reading: Reading) -> Given {
 
 fn why(reading: Reading) -> String {
     match reading {
-        Reading::Invalid(why) => why,
+        Reading::Invalid(why) => why.to_string(),
         Reading::Nothing | Reading::Missing | Reading::Ready(_) => panic!("{reading:?}"),
     }
 }

@@ -10,6 +10,7 @@
 //! that the host is not reached without. Name servers are understood and not needed, since the agent knows addresses
 //! only. NICs are named by hardware address alone. DHCPv6 is refused: the agent does not speak it.
 
+mod error;
 mod nmstate;
 mod node;
 mod openstack;
@@ -20,6 +21,7 @@ use firesteel_resources::{Secret, secret::NETWORK_DATA_KEYS};
 use firesteel_wire::NetworkPlan;
 use serde_json::Value;
 
+pub use error::{FieldProblem, NetworkDataError};
 use node::Node;
 
 /// More than the C library of an OS asks (`MAXNS` is 3), and few enough for a command line.
@@ -38,16 +40,16 @@ const REASON_BYTES_MAX: usize = 512;
 ///
 /// # Errors
 /// What is wrong, with the key of the Secret and the path of the field.
-pub fn read(secret: &Secret) -> Result<NetworkPlan, String> {
+pub fn read(secret: &Secret) -> Result<NetworkPlan, NetworkDataError> {
     let openstack = NETWORK_DATA_KEYS.iter().find_map(|key| Some((*key, secret.get(key)?)));
     let nmstate = secret.get(NMSTATE_KEY).map(|bytes| (NMSTATE_KEY, bytes));
-    let plan = match (openstack, nmstate) {
-        (Some((key, _)), Some(_)) => Err(format!("it has both {key} and {NMSTATE_KEY}: keep one of them")),
-        (Some((key, bytes)), None) => parse(bytes, Format::OpenStack).map_err(|error| format!("{key}: {error}")),
-        (None, Some((key, bytes))) => parse(bytes, Format::Nmstate).map_err(|error| format!("{key}: {error}")),
-        (None, None) => Err(format!("it has neither the key {} nor {NMSTATE_KEY}", NETWORK_DATA_KEYS[0])),
-    };
-    plan.map_err(|error| firesteel_wire::text::clean(&error, REASON_BYTES_MAX))
+    let of_key = |key: &'static str| move |error| NetworkDataError::Key { key, error: Box::new(error) };
+    match (openstack, nmstate) {
+        (Some((key, _)), Some(_)) => Err(NetworkDataError::TwoFormats { key }),
+        (Some((key, bytes)), None) => parse(bytes, Format::OpenStack).map_err(of_key(key)),
+        (None, Some((key, bytes))) => parse(bytes, Format::Nmstate).map_err(of_key(key)),
+        (None, None) => Err(NetworkDataError::NoKey { key: NETWORK_DATA_KEYS[0] }),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,20 +62,21 @@ pub enum Format {
 ///
 /// # Errors
 /// What is wrong, with the path of the field.
-pub fn parse(bytes: &[u8], format: Format) -> Result<NetworkPlan, String> {
+pub fn parse(bytes: &[u8], format: Format) -> Result<NetworkPlan, NetworkDataError> {
     if bytes.len() > TEXT_BYTES_MAX {
-        return Err(format!("it has more than {TEXT_BYTES_MAX} bytes"));
+        return Err(NetworkDataError::TooLong { bytes_max: TEXT_BYTES_MAX });
     }
-    let value: Value = firesteel_kube::yaml::read(bytes).map_err(|error| error.to_string())?;
+    let value: Value =
+        firesteel_kube::yaml::read(bytes).map_err(|error| NetworkDataError::NotYaml(error.to_string()))?;
     let root = Node::root(&value);
     let plan = sorted(match format {
         Format::OpenStack => openstack::plan(&root)?,
         Format::Nmstate => nmstate::plan(&root)?,
     });
-    plan.check()?;
+    plan.check().map_err(NetworkDataError::Plan)?;
     let bytes = serde_json::to_vec(&plan).map_or(usize::MAX, |json| json.len());
     if bytes > PLAN_BYTES_MAX {
-        return Err(format!("it stands for more than {PLAN_BYTES_MAX} bytes"));
+        return Err(NetworkDataError::PlanTooLong { bytes_max: PLAN_BYTES_MAX });
     }
     Ok(plan)
 }
@@ -89,22 +92,23 @@ fn sorted(mut plan: NetworkPlan) -> NetworkPlan {
 }
 
 /// The network of an OS, `spec.networkData`, as its values: `network_data.json`, as JSON or YAML.
-pub(crate) fn document(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn document(bytes: &[u8]) -> Result<Value, NetworkDataError> {
     if bytes.len() > TEXT_BYTES_MAX {
-        return Err(format!("it has more than {TEXT_BYTES_MAX} bytes"));
+        return Err(NetworkDataError::TooLong { bytes_max: TEXT_BYTES_MAX });
     }
-    let value: Value = firesteel_kube::yaml::read(bytes)
-        .map_err(|error| firesteel_wire::text::clean(&error.to_string(), REASON_BYTES_MAX))?;
-    if value.is_object() { Ok(value) } else { Err("it must be an object with links, networks and services".to_owned()) }
+    let value: Value = firesteel_kube::yaml::read(bytes).map_err(|error| {
+        NetworkDataError::NotYaml(firesteel_wire::text::clean(&error.to_string(), REASON_BYTES_MAX))
+    })?;
+    if value.is_object() { Ok(value) } else { Err(NetworkDataError::NotAnObject) }
 }
 
 /// The network of an OS as a plan. The appliance is not reached by it, so it needs no IPv4 address.
 ///
 /// # Errors
 /// What is not understood, with its path.
-pub(crate) fn plan_of_os(document: &Value) -> Result<NetworkPlan, String> {
+pub(crate) fn plan_of_os(document: &Value) -> Result<NetworkPlan, NetworkDataError> {
     let plan = sorted(openstack::plan(&Node::root(document))?);
-    plan.check_links()?;
+    plan.check_links().map_err(NetworkDataError::Plan)?;
     Ok(plan)
 }
 
@@ -165,7 +169,7 @@ pub fn check(data: &[u8]) {
                 assert!(json.len() <= PLAN_BYTES_MAX);
                 assert_eq!(serde_json::from_slice::<NetworkPlan>(&json).expect("its own JSON"), plan);
             }
-            Err(error) => assert!(!error.is_empty()),
+            Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 }

@@ -8,6 +8,7 @@ use firesteel_wire::{
 use serde_json::json;
 
 use super::{
+    error::NetworkDataError,
     node::{Node, Object},
     openstack::{MIIMON_MS, hash, lacp_rate, miimon, mode},
 };
@@ -30,7 +31,7 @@ const INTERFACE_KEYS: [&str; 13] = [
     "accept-all-mac-addresses",
 ];
 
-pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, String> {
+pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
     let root = root.object(&["interfaces", "routes", "dns-resolver"])?;
     let mut links = Vec::new();
     for node in root.need("interfaces")?.list()? {
@@ -59,7 +60,7 @@ enum Type {
     Bond,
 }
 
-fn interface(node: &Node<'_>) -> Result<Link, String> {
+fn interface(node: &Node<'_>) -> Result<Link, NetworkDataError> {
     let interface = node.object(&INTERFACE_KEYS)?;
     let name = interface.need("name")?.text()?;
     if let Some(state) = interface.get("state") {
@@ -92,7 +93,7 @@ fn interface(node: &Node<'_>) -> Result<Link, String> {
 }
 
 /// An interface's name is that of the installed OS, so the hardware address must be there.
-fn ethernet(interface: &Object<'_>) -> Result<LinkKind, String> {
+fn ethernet(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     if let Some(identifier) = interface.get("identifier") {
         identifier.word(&[("mac-address", ()), ("name", ())])?;
     }
@@ -102,7 +103,7 @@ fn ethernet(interface: &Object<'_>) -> Result<LinkKind, String> {
     }
 }
 
-fn vlan(interface: &Object<'_>) -> Result<LinkKind, String> {
+fn vlan(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     if let Some(mac) = interface.get("mac-address") {
         return mac.fail("a VLAN has the address of what carries it");
     }
@@ -113,7 +114,7 @@ fn vlan(interface: &Object<'_>) -> Result<LinkKind, String> {
     Ok(LinkKind::Vlan { id: vlan.need("id")?.number()?, on: vlan.need("base-iface")?.text()?.to_owned() })
 }
 
-fn bond(interface: &Object<'_>) -> Result<LinkKind, String> {
+fn bond(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     let bond = interface.need("link-aggregation")?.object(&["mode", "port", "slaves", "options"])?;
     // The older name, which nmstate still takes.
     let ports = bond.get("port").map_or_else(|| bond.need("slaves"), Ok)?.list()?;
@@ -142,7 +143,7 @@ fn bond(interface: &Object<'_>) -> Result<LinkKind, String> {
     })
 }
 
-fn family(node: &Node<'_>, is_v4: bool, link: &mut Link) -> Result<(), String> {
+fn family(node: &Node<'_>, is_v4: bool, link: &mut Link) -> Result<(), NetworkDataError> {
     let common = ["enabled", "dhcp", "address", "auto-dns", "auto-routes", "auto-gateway", "autoconf"];
     let family = node.object(if is_v4 { &common[..6] } else { &common })?;
     if !family.flag("enabled")? {
@@ -181,7 +182,7 @@ fn family(node: &Node<'_>, is_v4: bool, link: &mut Link) -> Result<(), String> {
     Ok(())
 }
 
-fn route(node: &Node<'_>) -> Result<Route, String> {
+fn route(node: &Node<'_>) -> Result<Route, NetworkDataError> {
     let route =
         node.object(&["destination", "next-hop-address", "next-hop-interface", "metric", "table-id", "state"])?;
     if let Some(table) = route.get("table-id") {

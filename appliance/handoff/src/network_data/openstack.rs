@@ -8,7 +8,10 @@ use firesteel_wire::{
 
 use serde_json::Value;
 
-use super::node::{Node, Object, default_route};
+use super::{
+    error::{FieldProblem, NetworkDataError},
+    node::{Node, Object, default_route},
+};
 
 /// What the kernel's bonding driver takes where nothing is said, as OpenStack's tools do.
 pub(super) const MIIMON_MS: u32 = 100;
@@ -32,7 +35,7 @@ const LINK_KEYS: [&str; 16] = [
     "vlan_mac_address",
 ];
 
-pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, String> {
+pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
     let root = root.object(&["links", "networks", "services"])?;
     let mut links = Vec::new();
     for node in root.need("links")?.list()? {
@@ -53,10 +56,10 @@ pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, String> {
     Ok(plan)
 }
 
-fn link(node: &Node<'_>) -> Result<Link, String> {
+fn link(node: &Node<'_>) -> Result<Link, NetworkDataError> {
     let link = node.object(&LINK_KEYS)?;
     let name = link.need("id")?.text()?;
-    type Reader = fn(&Object<'_>) -> Result<LinkKind, String>;
+    type Reader = fn(&Object<'_>) -> Result<LinkKind, NetworkDataError>;
     let kinds: [(&str, Reader); 5] =
         [("phy", nic), ("physical", nic), ("ethernet", nic), ("bond", bond), ("vlan", vlan)];
     let read = link.need("type")?.word(&kinds)?;
@@ -65,18 +68,18 @@ fn link(node: &Node<'_>) -> Result<Link, String> {
 }
 
 /// Fields of another type of link would be passed over: they are refused.
-fn refuse(link: &Object<'_>, begins: &str, but: &[&str]) -> Result<(), String> {
+fn refuse(link: &Object<'_>, begins: &str, but: &[&str]) -> Result<(), NetworkDataError> {
     let other = |key: &&&str| key.starts_with(begins) && !but.contains(key) && link.get(key).is_some();
     LINK_KEYS.iter().find(other).map_or(Ok(()), |key| link.fail(key, "is not of this type of link"))
 }
 
-fn nic(link: &Object<'_>) -> Result<LinkKind, String> {
+fn nic(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     refuse(link, "bond_", &[])?;
     refuse(link, "vlan_", &[])?;
     Ok(LinkKind::Nic { mac: link.need("ethernet_mac_address")?.mac()? })
 }
 
-fn bond(link: &Object<'_>) -> Result<LinkKind, String> {
+fn bond(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     refuse(link, "vlan_", &[])?;
     let members = link.need("bond_links")?.list()?;
     let policy = link.get("bond_xmit_hash_policy").or_else(|| link.get("bond_hash_policy"));
@@ -92,7 +95,7 @@ fn bond(link: &Object<'_>) -> Result<LinkKind, String> {
 }
 
 /// By its word or number.
-pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, String> {
+pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, NetworkDataError> {
     let numbers = ["0", "1", "2", "3", "4", "5", "6"];
     let words: Vec<(&str, BondMode)> = BondMode::ALL.iter().map(|mode| (mode.word(), *mode)).collect();
     let by_number = numbers.into_iter().zip(BondMode::ALL);
@@ -100,29 +103,29 @@ pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, String> {
 }
 
 /// A bond that does not look at its members' links sends into dead ones.
-pub(super) fn miimon(node: &Node<'_>) -> Result<u32, String> {
+pub(super) fn miimon(node: &Node<'_>) -> Result<u32, NetworkDataError> {
     match node.number()? {
         ms @ 10..=10_000 => Ok(ms),
         _ => node.fail("must be 10 to 10000 milliseconds"),
     }
 }
 
-pub(super) fn lacp_rate(node: &Node<'_>) -> Result<bool, String> {
+pub(super) fn lacp_rate(node: &Node<'_>) -> Result<bool, NetworkDataError> {
     node.word(&[("slow", false), ("0", false), ("fast", true), ("1", true)])
 }
 
-pub(super) fn hash(node: &Node<'_>) -> Result<HashPolicy, String> {
+pub(super) fn hash(node: &Node<'_>) -> Result<HashPolicy, NetworkDataError> {
     let words = [("layer2", HashPolicy::Layer2), ("layer2+3", HashPolicy::Layer23), ("layer3+4", HashPolicy::Layer34)];
     node.word(&words)
 }
 
-fn vlan(link: &Object<'_>) -> Result<LinkKind, String> {
+fn vlan(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     refuse(link, "bond_", &[])?;
     Ok(LinkKind::Vlan { id: link.need("vlan_id")?.number()?, on: link.need("vlan_link")?.text()?.to_owned() })
 }
 
 /// The ramdisk's VLAN has the hardware address of what carries it, which is what templates write there as well.
-fn vlan_mac(node: &Node<'_>, links: &[Link]) -> Result<(), String> {
+fn vlan_mac(node: &Node<'_>, links: &[Link]) -> Result<(), NetworkDataError> {
     let link = node.object(&LINK_KEYS)?;
     let name = link.need("id")?.text()?;
     let of = |name: &str| links.iter().find(|link| link.name == name).map(|link| &link.kind);
@@ -139,7 +142,7 @@ fn vlan_mac(node: &Node<'_>, links: &[Link]) -> Result<(), String> {
         if let Some(field) = link.get(key)
             && carrier.is_some_and(|carrier| field.mac().as_ref() != Ok(carrier))
         {
-            return field.fail(format!("must be that of {on:?}, which carries the VLAN"));
+            return field.fail(FieldProblem::NotTheCarriers { carrier: on.clone() });
         }
     }
     Ok(())
@@ -179,7 +182,7 @@ enum Kind {
     Slaac,
 }
 
-fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), String> {
+fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataError> {
     let network = node.object(&[
         "id",
         "network_id",
@@ -242,7 +245,7 @@ fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), String> {
 }
 
 /// `ip_address` with `netmask`, or with its prefix behind a slash.
-fn address(network: &Object<'_>, is_v4: bool) -> Result<Address, String> {
+fn address(network: &Object<'_>, is_v4: bool) -> Result<Address, NetworkDataError> {
     let field = network.need("ip_address")?;
     let address = if field.text()?.contains('/') {
         if network.get("netmask").is_some() {
@@ -255,7 +258,7 @@ fn address(network: &Object<'_>, is_v4: bool) -> Result<Address, String> {
     if address.ip.is_ipv4() == is_v4 { Ok(address) } else { field.fail("is of another family than type") }
 }
 
-fn route(node: &Node<'_>, link: &str) -> Result<Route, String> {
+fn route(node: &Node<'_>, link: &str) -> Result<Route, NetworkDataError> {
     let route = node.object(&["network", "netmask", "prefix", "gateway", "services"])?;
     for node in route.items("services")? {
         let service = node.object(&["type", "address"])?;

@@ -116,7 +116,7 @@ fn what_is_not_understood_is_refused_by_its_path() {
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from} is not there");
-        let error = parse(changed.as_bytes(), format).expect_err(expected);
+        let error = parse(changed.as_bytes(), format).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error:?} is not about {expected:?}");
     }
 }
@@ -131,7 +131,7 @@ fn the_key_of_the_secret_says_the_format() {
     assert!(read(&secret(&[("networkData", VLAN)])).is_ok());
     assert!(read(&secret(&[("value", VLAN)])).is_ok());
     assert!(read(&secret(&[("nmstate", BOND)])).is_ok());
-    let error = |keys: &[(&str, &str)]| read(&secret(keys)).expect_err("refused");
+    let error = |keys: &[(&str, &str)]| read(&secret(keys)).expect_err("refused").reason();
     let other = error(&[("networkData", BOND)]);
     assert!(other.starts_with("networkData: ") && other.ends_with(": is not understood"), "{other}");
     assert!(error(&[("networkData", VLAN), ("nmstate", BOND)]).contains("both"));
