@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use firesteel_boot::{BootEntry, BootSeal, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
 use firesteel_plan::{
-    host::identity::{KnownIdentity, compare, is_comparable},
+    host::identity::{IdentityChange, KnownIdentity, compare, is_comparable},
     journal,
 };
 use firesteel_resources::{
@@ -429,9 +429,9 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &Hel
         // is no claimant; one that claimed it stays one, whatever it says now.
         if agent.identity_compared
             && !claimants::is_claimant(status, &key)
-            && let Err(why) = is_known_machine(status, attempt, hello, facts)
+            && let Err(change) = is_known_machine(status, attempt, hello, facts)
         {
-            return Binding::IdentityChanged { why };
+            return Binding::IdentityChanged { why: change.to_string() };
         }
         let other = claimants::claimant_of(attempt, hello, remote, now);
         return Binding::Claimant { is_new: claimants::claim(status, &other, now) };
@@ -441,8 +441,8 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &Hel
         status.note_again(event(now, attempt, "unseen_boot", detail));
         return Binding::Unseen(why.clone());
     }
-    if let Err(why) = is_known_machine(status, attempt, hello, facts) {
-        return Binding::IdentityChanged { why };
+    if let Err(change) = is_known_machine(status, attempt, hello, facts) {
+        return Binding::IdentityChanged { why: change.to_string() };
     }
     status.refused_identity = None;
     let known = journal::known_identity(status);
@@ -470,14 +470,13 @@ fn is_known_machine(
     attempt: u64,
     hello: &Hello,
     facts: &HelloFacts,
-) -> Result<(), String> {
+) -> Result<(), IdentityChange> {
     let now = facts.now;
     let (uuid, serial) = (map::field(&hello.identity.uuid).to_ascii_lowercase(), map::field(&hello.identity.serial));
     let known = journal::known_identity(status);
     let Err(change) = compare(&known, &uuid, &serial, facts.is_uuid_shared) else { return Ok(()) };
-    let why = change.to_string();
     let (address, mac) = (facts.remote.to_string(), map::field(&hello.identity.boot_mac));
-    status.note_again(event(now, attempt, "identity_changed", format!("from {address}, MAC {mac}: {why}")));
+    status.note_again(event(now, attempt, "identity_changed", format!("from {address}, MAC {mac}: {change}")));
     let refused = RefusedIdentity { uuid, serial, address, mac, at: now, attempt };
     // The same machine asks again and again.
     let is_known = |known: &RefusedIdentity| {
@@ -486,7 +485,7 @@ fn is_known_machine(
     if !status.refused_identity.as_ref().is_some_and(is_known) {
         status.refused_identity = Some(refused);
     }
-    Err(why)
+    Err(change)
 }
 
 /// Describes the agent that this hello is of.

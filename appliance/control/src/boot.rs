@@ -137,7 +137,7 @@ impl Control {
         if entry == BootEntry::Discovery {
             match self.discovered_boot(request).await {
                 Ok(boot) => discovery = Some(boot),
-                Err(reason) => return Decided::exit(&reason),
+                Err(error) => return Decided::exit(&error.to_string()),
             }
         }
         match self.boot_token(&entry, &uid, discovery, asker) {

@@ -42,6 +42,11 @@ pub(crate) struct DiscoveryBoot {
     pub(crate) number: u64,
 }
 
+/// The store did not say whether a machine is known. The text is for the machine's console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the appliance could not look for this machine: try again")]
+pub(crate) struct NotLookedFor;
+
 /// Outcome of comparing a hello with the machine's object.
 #[derive(Debug, PartialEq, Eq)]
 enum Binding {
@@ -55,11 +60,11 @@ enum Binding {
 
 impl Control {
     /// A machine without host fetches its script: its next boot begins. It needs no credentials for that, so nothing is written
-    /// before the agent's hello. The error is for the machine's console.
-    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, String> {
+    /// before the agent's hello.
+    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, NotLookedFor> {
         let (uid, bound) = self.known_machine(request.mac).await.map_err(|status| {
             tracing::warn!(mac = %request.mac, error = %status.message, "looking for a discovered machine");
-            "the appliance could not look for this machine: try again".to_owned()
+            NotLookedFor
         })?;
         // Later boots have higher numbers, also where the clock was set back.
         let next = unix_milliseconds(self.now()).max(bound.saturating_add(1));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use firesteel_boot::SealError;
 use firesteel_handoff::{Extras, Reading, User, compose, file};
 use firesteel_ignition::{self as ignition, stub::authority};
 use firesteel_kube::{Part, Status};
@@ -18,7 +19,7 @@ use firesteel_resources::{
     hardware_data,
     host_journal::HostJournalStatus,
 };
-use firesteel_runtime::{HostKey, key_of};
+use firesteel_runtime::{ConfigsNotReady, HostKey, key_of};
 use firesteel_wire as wire;
 
 use crate::Control;
@@ -27,6 +28,29 @@ use crate::Control;
 pub const FIRST_BOOT_FAILED_PATH: &str = "/first-boot-failed";
 /// Longest name that a UEFI boot entry gets; firmware menus cut longer ones.
 const LABEL_CHARS_MAX: usize = 40;
+
+/// Why a plan cannot be put into the agent's words. The texts stand in the host's timeline.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlanError {
+    #[error("{}", .0.message)]
+    Store(Status),
+    #[error(transparent)]
+    Configs(#[from] ConfigsNotReady),
+    #[error("a Secret of what the OS is handed changed after the plan was made: retry the host")]
+    SecretChanged,
+    #[error(transparent)]
+    Token(#[from] SealError),
+    #[error("adding the host's token to the user data: {0}")]
+    TokenNotAdded(String),
+    #[error("this host has no journal yet")]
+    NoJournal,
+}
+
+impl From<Status> for PlanError {
+    fn from(status: Status) -> Self {
+        Self::Store(status)
+    }
+}
 
 impl Control {
     /// Carries one effect out, or starts it.
@@ -222,7 +246,7 @@ impl Control {
         host: &BareMetalHost,
         memory: &HostMemory,
         issued: &IssuedPlan,
-    ) -> Result<wire::Plan, String> {
+    ) -> Result<wire::Plan, PlanError> {
         let attempt = memory.attempt;
         let steps = match &issued.plan {
             PlanKind::Inspect => vec![wire::Step::Inspect],
@@ -242,7 +266,7 @@ impl Control {
         host: &BareMetalHost,
         memory: &HostMemory,
         write: &WritePlan,
-    ) -> Result<Vec<wire::Step>, String> {
+    ) -> Result<Vec<wire::Step>, PlanError> {
         let disk = identity(&write.disk);
         let endpoints = &self.config().endpoints;
         let image = wire::ImageSource {
@@ -270,16 +294,13 @@ impl Control {
         attempt: u64,
         write: &WritePlan,
         sha256: &str,
-    ) -> Result<wire::hand_off::Forms, String> {
+    ) -> Result<wire::hand_off::Forms, PlanError> {
         // Before what they say is read: what was not rendered then would be missing.
-        let checked = self.config().served.check(&key_of(host), &write.configs).await;
-        checked.map_err(|why| why.to_string())?;
-        let given = match self.given(host).await.map_err(|status| status.message)? {
+        self.config().served.check(&key_of(host), &write.configs).await?;
+        let given = match self.given(host).await? {
             Reading::Ready(given) if given.sha256 == sha256 => given,
             Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
-                return Err(
-                    "a Secret of what the OS is handed changed after the plan was made: retry the host".to_owned()
-                );
+                return Err(PlanError::SecretChanged);
             }
         };
         let mut marks = vec![
@@ -289,10 +310,10 @@ impl Control {
         let (stub, token) = match &given.user {
             User::None | User::CloudInit(_) => (None, String::new()),
             User::Ignition(config) => {
-                let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
+                let token = self.instance_token(&host.metadata.uid, attempt)?;
                 let config = self.with_present_ca(config);
                 let stub = ignition::with_config_token(&config, &self.config().origins.urls, &token)
-                    .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
+                    .map_err(|error| PlanError::TokenNotAdded(error.to_string()))?;
                 marks.extend(self.report_files(&token));
                 (Some(stub), token)
             }

@@ -20,6 +20,7 @@ use jiff::Timestamp;
 
 use crate::{
     Control,
+    effects::PlanError,
     metrics::Standing,
     views::{Identity, NetworkView},
 };
@@ -185,7 +186,7 @@ impl Control {
             }
             Err(error) => {
                 tracing::error!(host = %key, %error, "making a plan for the agent");
-                let failed = event(self.now(), memory.attempt, "plan_failed", error);
+                let failed = event(self.now(), memory.attempt, "plan_failed", error.to_string());
                 if let Err(status) = self.inner.journals.change(&key, |status| status.note_again(failed.clone())).await
                 {
                     tracing::warn!(host = %key, error = %status.message, "writing the timeline");
@@ -201,7 +202,7 @@ impl Control {
         host: &BareMetalHost,
         memory: &HostMemory,
         issued: &IssuedPlan,
-    ) -> Result<Option<wire::Plan>, String> {
+    ) -> Result<Option<wire::Plan>, PlanError> {
         let plan = self.wire_plan(host, memory, issued).await?;
         let Some(forms) = promised_by(&plan) else { return Ok(Some(plan)) };
         let keep = |status: &mut HostJournalStatus| {
@@ -211,8 +212,8 @@ impl Control {
             }
             has_begun
         };
-        let has_begun = self.inner.journals.change(&key_of(host), keep).await.map_err(|status| status.message)?;
-        Ok((!has_begun.ok_or("this host has no journal yet")?).then_some(plan))
+        let has_begun = self.inner.journals.change(&key_of(host), keep).await?;
+        Ok((!has_begun.ok_or(PlanError::NoJournal)?).then_some(plan))
     }
 
     /// 3. Upstream's status, computed from the truth.

@@ -51,38 +51,62 @@ impl Control {
     }
 }
 
+/// An installation's attempt, and until when its token is honoured by the clock as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ExtendedToken {
+    attempt: u64,
+    until: Timestamp,
+}
+
+/// Why a host's token stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum TokenNotExtended {
+    #[error("no OS of this appliance is installed on it")]
+    NothingInstalled,
+    #[error("its user data fetches nothing from this appliance, so there is no token")]
+    FetchesNothing,
+    #[error("its OS has its config and runs since {at:.0}")]
+    Runs { at: Timestamp },
+    #[error("the new deadline is beyond all time")]
+    BeyondTime,
+}
+
 fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: TokenAge) -> Rehandoff {
     let mut answer = Rehandoff { asked: asked.to_owned(), at: now, ..Rehandoff::default() };
     match renewed(status, now, age.life) {
-        Ok((attempt, until)) => {
+        Ok(ExtendedToken { attempt, until }) => {
             status.token_count = Some(TokenCount { attempt, since_s: age.age_s });
             answer.until = Some(until);
             status.note(event(now, attempt, "rehandoff", format!("the token is honoured until {until:.0}")));
         }
         Err(why) => {
             let attempt = journal::attempt(status);
-            status.note(event(now, attempt, "rehandoff_refused", why.clone()));
-            answer.refused = why;
+            status.note(event(now, attempt, "rehandoff_refused", why.to_string()));
+            answer.refused = why.to_string();
         }
     }
     status.rehandoff = Some(answer.clone());
     answer
 }
 
-/// The installation's attempt and its new deadline by the clock as it is now, or why there is none.
-fn renewed(status: &HostJournalStatus, now: Timestamp, life: SignedDuration) -> Result<(u64, Timestamp), String> {
+/// Finds the new deadline of the token, or why there is none.
+fn renewed(
+    status: &HostJournalStatus,
+    now: Timestamp,
+    life: SignedDuration,
+) -> Result<ExtendedToken, TokenNotExtended> {
     let Some(attempt) = journal::installed(status) else {
-        return Err("no OS of this appliance is installed on it".to_owned());
+        return Err(TokenNotExtended::NothingInstalled);
     };
     if journal::configs_of(status, attempt).is_none_or(|configs| configs.is_empty()) {
-        return Err("its user data fetches nothing from this appliance, so there is no token".to_owned());
+        return Err(TokenNotExtended::FetchesNothing);
     }
     let record = status.instance.as_ref().filter(|record| record.attempt == attempt);
     if let Some(at) = record.and_then(|record| record.running_at) {
-        return Err(format!("its OS has its config and runs since {at:.0}"));
+        return Err(TokenNotExtended::Runs { at });
     }
-    let until = now.checked_add(life).map_err(|_| "the new deadline is beyond all time".to_owned())?;
-    Ok((attempt, until))
+    let until = now.checked_add(life).map_err(|_| TokenNotExtended::BeyondTime)?;
+    Ok(ExtendedToken { attempt, until })
 }
 
 #[cfg(test)]

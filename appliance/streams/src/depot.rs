@@ -57,6 +57,22 @@ pub struct Fault {
     pub is_busy: bool,
 }
 
+/// Why the depot could not do what was asked. The texts are for people, with all causes, and say what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DepotError {
+    /// A stream's metadata cannot be had.
+    #[error("{0}")]
+    Document(String),
+    /// The store of images, or the folder of streams, cannot be read or written.
+    #[error("{0}")]
+    Store(String),
+    /// What objects refer to cannot be read.
+    #[error("{0}")]
+    Objects(String),
+    #[error("the work ended badly: {0}")]
+    Task(String),
+}
+
 /// An image as an object names it, whose digest may be of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageName {
@@ -82,7 +98,7 @@ impl InUse {
 /// Who knows what objects refer to.
 pub trait Referrers: Send + Sync {
     /// As it is now.
-    fn in_use(&self) -> Doing<'_, Result<InUse, String>>;
+    fn in_use(&self) -> Doing<'_, Result<InUse, DepotError>>;
 }
 
 /// What making room did.
@@ -98,10 +114,10 @@ pub struct Made {
 /// The appliance's store of images, and its way out.
 pub trait Depot: Send + Sync {
     /// A stream's metadata as it is now.
-    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, String>>;
+    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, DepotError>>;
 
     /// Keeps what was read last of a stream, for bundles.
-    fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), String>>;
+    fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), DepotError>>;
 
     /// What is in the store of an artifact; nothing goes out.
     fn look<'a>(&'a self, wanted: &'a Wanted) -> Doing<'a, Result<Option<Found>, Fault>>;
@@ -117,5 +133,5 @@ pub trait Depot: Send + Sync {
         referrers: &'a dyn Referrers,
         quota_bytes: Option<u64>,
         coming_bytes: u64,
-    ) -> Doing<'a, Result<Made, String>>;
+    ) -> Doing<'a, Result<Made, DepotError>>;
 }

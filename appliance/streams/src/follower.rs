@@ -22,9 +22,9 @@ use tokio::sync::Notify;
 use crate::{
     Streams,
     controller::{SECRET, Wake, lock},
-    depot::Place,
-    memory::Memory,
-    offer,
+    depot::{DepotError, Place},
+    memory::{KeyringError, Memory},
+    offer::{self, OfferError},
 };
 
 /// Files are read this often: nobody tells when one is replaced.
@@ -35,6 +35,26 @@ const LOOK_EVERY: Duration = Duration::from_secs(300);
 const STORE_RETRY: Duration = Duration::from_secs(30);
 /// Nothing is waited for longer, whatever the clock says.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// Why a stream's metadata cannot be had or understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum SourceError {
+    #[error(transparent)]
+    Depot(DepotError),
+    #[error("there is no ConfigMap {namespace}/{name}: make it, or correct spec.source")]
+    NoConfigMap { namespace: String, name: String },
+    #[error("the ConfigMap {namespace}/{name} has no key {key}: add it, or correct spec.source.configMap.key")]
+    NoKey { namespace: String, name: String, key: String },
+    #[error(transparent)]
+    Offer(OfferError),
+}
+
+/// The keys that a spec names, as they are now.
+struct FoundKeys {
+    /// Of their bytes.
+    sha256: Option<Sha256>,
+    keyring: Result<Option<Arc<Keyring>>, KeyringError>,
+}
 
 pub(crate) struct Follower {
     streams: Streams,
@@ -118,7 +138,7 @@ impl Follower {
             return Ok(self.uptime() + WAIT_MAX);
         };
         self.memory().load(&stream);
-        let (sha256, keyring) = self.keyring().await?;
+        let FoundKeys { sha256, keyring } = self.keyring().await?;
         self.memory().set_keyring(sha256, keyring);
         let fleet = self.wanted_architectures();
         let (spec, is_due) = {
@@ -144,19 +164,16 @@ impl Follower {
         Ok(asks_at.min(reads_at).min(self.uptime() + LOOK_EVERY))
     }
 
-    async fn document(&self) -> Result<Result<Vec<u8>, String>, Status> {
+    async fn document(&self) -> Result<Result<Vec<u8>, SourceError>, Status> {
         let source = self.memory().spec.source.clone();
         let depot = &self.streams.inner.config.depot;
         let Some(map) = source.config_map else {
             let place = if source.url.is_empty() { Place::File(source.file) } else { Place::Url(source.url) };
-            return Ok(depot.document(&place).await);
+            return Ok(depot.document(&place).await.map_err(SourceError::Depot));
         };
         let found = self.streams.inner.config_maps.get(&map.namespace, &map.name).await?;
         let Some(found) = found else {
-            return Ok(Err(format!(
-                "there is no ConfigMap {}/{}: make it, or correct spec.source",
-                map.namespace, map.name
-            )));
+            return Ok(Err(SourceError::NoConfigMap { namespace: map.namespace, name: map.name }));
         };
         // Upstream's list is read whole, with its stamp; any other ConfigMap by the key that is named.
         let data = &found["data"];
@@ -167,15 +184,12 @@ impl Follower {
         }
         Ok(match data[&map.key].as_str() {
             Some(text) => Ok(text.as_bytes().to_vec()),
-            None => Err(format!(
-                "the ConfigMap {}/{} has no key {}: add it, or correct spec.source.configMap.key",
-                map.namespace, map.name, map.key
-            )),
+            None => Err(SourceError::NoKey { namespace: map.namespace, name: map.name, key: map.key }),
         })
     }
 
     /// Takes in what the source gave.
-    async fn take(&self, document: Result<Vec<u8>, String>, is_due: bool) {
+    async fn take(&self, document: Result<Vec<u8>, SourceError>, is_due: bool) {
         let times = (self.uptime(), self.now());
         let read = document.and_then(|bytes| {
             let fleet = self.wanted_architectures();
@@ -184,7 +198,7 @@ impl Follower {
             if self.memory().is_known(sha256, &fleet) {
                 return Ok(None);
             }
-            let offer = offer::read(&bytes, &spec, &fleet).map_err(|error| error.to_string())?;
+            let offer = offer::read(&bytes, &spec, &fleet).map_err(SourceError::Offer)?;
             Ok(Some((bytes, sha256, offer, fleet)))
         });
         let (bytes, news) = match read {
@@ -197,6 +211,7 @@ impl Follower {
             }
             Ok(Some((bytes, sha256, offer, fleet))) => (bytes, self.memory().take(offer, sha256, &fleet, times)),
             Err(error) => {
+                let error = error.to_string();
                 let mut memory = self.memory();
                 // A file is read every few seconds: the same is said once.
                 if memory.troubles.source.as_ref() != Some(&error) {
@@ -227,10 +242,9 @@ impl Follower {
     }
 
     /// The keys that the spec names, and the digest of their bytes.
-    #[allow(clippy::type_complexity, reason = "two answers of one look")]
-    async fn keyring(&self) -> Result<(Option<Sha256>, Result<Option<Arc<Keyring>>, String>), Status> {
+    async fn keyring(&self) -> Result<FoundKeys, Status> {
         let keyring = self.memory().spec.keyring.clone();
-        let Some(keyring) = keyring else { return Ok((None, Ok(None))) };
+        let Some(keyring) = keyring else { return Ok(FoundKeys { sha256: None, keyring: Ok(None) }) };
         let (namespace, name) = (&keyring.namespace, &keyring.name);
         let inner = &self.streams.inner;
         let values: Option<Vec<Vec<u8>>> = if keyring.kind == SECRET {
@@ -246,12 +260,13 @@ impl Follower {
         };
         let at = format!("the {} {namespace}/{name}", keyring.kind);
         let Some(values) = values else {
-            return Ok((None, Err(format!("{at} with the keys is not there: make it, or correct spec.keyring"))));
+            return Ok(FoundKeys { sha256: None, keyring: Err(KeyringError::Missing { at }) });
         };
         // Armored keys may stand one after the other.
         let bytes = values.join(&b'\n');
         let parsed = Keyring::parse(&bytes).map(|keyring| Some(Arc::new(keyring)));
-        Ok((Some(Sha256::of(&bytes)), parsed.map_err(|error| format!("{at} with the keys cannot be used: {error}"))))
+        let keyring = parsed.map_err(|error| KeyringError::Unusable { at, error: error.to_string() });
+        Ok(FoundKeys { sha256: Some(Sha256::of(&bytes)), keyring })
     }
 
     /// Sees what the store has of all that is known.

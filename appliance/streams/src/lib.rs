@@ -30,4 +30,4 @@ mod tell;
 
 pub use catalogue::StreamIndex;
 pub use controller::{Config, Forget, Streams};
-pub use depot::{Depot, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};
+pub use depot::{Depot, DepotError, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};

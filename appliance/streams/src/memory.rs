@@ -30,6 +30,15 @@ const RETRY_MAX: Duration = Duration::from_secs(600);
 /// look. New metadata and a changed stream are tried at once.
 const RETRY_PERMANENT: Duration = Duration::from_secs(3600);
 
+/// Why the keys that a spec names are of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeyringError {
+    #[error("{at} with the keys is not there: make it, or correct spec.keyring")]
+    Missing { at: String },
+    #[error("{at} with the keys cannot be used: {error}")]
+    Unusable { at: String, error: String },
+}
+
 /// When something is tried again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tries {
@@ -121,7 +130,7 @@ impl Memory {
     }
 
     /// Other keys judge anew what was fetched.
-    pub(crate) fn set_keyring(&mut self, sha256: Option<Sha256>, keyring: Result<Option<Arc<Keyring>>, String>) {
+    pub(crate) fn set_keyring(&mut self, sha256: Option<Sha256>, keyring: Result<Option<Arc<Keyring>>, KeyringError>) {
         if self.keyring_sha256 != sha256 {
             self.keyring_sha256 = sha256;
             self.tries.clear();
@@ -129,7 +138,7 @@ impl Memory {
         }
         match keyring {
             Ok(keyring) => (self.keyring, self.troubles.keyring) = (keyring, None),
-            Err(error) => (self.keyring, self.troubles.keyring) = (None, Some(error)),
+            Err(error) => (self.keyring, self.troubles.keyring) = (None, Some(error.to_string())),
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     Streams,
-    depot::{Doing, InUse, Referrers},
+    depot::{DepotError, Doing, InUse, Referrers},
     references,
 };
 
@@ -15,7 +15,7 @@ impl Streams {
     ///
     /// # Errors
     /// When objects or the store of images cannot be read: then nothing is removed.
-    pub async fn make_room(&self, coming_bytes: u64) -> Result<Option<String>, String> {
+    pub async fn make_room(&self, coming_bytes: u64) -> Result<Option<String>, DepotError> {
         let _one_at_a_time = self.inner.room.lock().await;
         let config = &self.inner.config;
         let made = config.depot.make_room(self, config.quota_bytes, coming_bytes).await?;
@@ -60,8 +60,8 @@ impl Streams {
 }
 
 impl Referrers for Streams {
-    fn in_use(&self) -> Doing<'_, Result<InUse, String>> {
-        Box::pin(async move { Streams::in_use(self).await.map_err(|status| status.message) })
+    fn in_use(&self) -> Doing<'_, Result<InUse, DepotError>> {
+        Box::pin(async move { Streams::in_use(self).await.map_err(|status| DepotError::Objects(status.message)) })
     }
 }
 

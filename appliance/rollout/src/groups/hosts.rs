@@ -34,10 +34,20 @@ impl Wanted {
     }
 }
 
-/// Of a host's journal that was read again.
+/// A host's journal that was read again.
 struct Known {
     memory: HostMemory,
     journal: HostJournalStatus,
+}
+
+/// Nothing can be said of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MemoryUnreadable;
+
+impl std::fmt::Display for MemoryUnreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("its memory cannot be read by this appliance")
+    }
 }
 
 impl RolloutController {
@@ -47,16 +57,16 @@ impl RolloutController {
         };
         Ok(match self.read_known(key).await? {
             Ok(known) => self.place_of(&host, &known.memory, &known.journal),
-            Err(why) => Place::unreadable(uid, why),
+            Err(why) => Place::unreadable(uid, why.to_string()),
         })
     }
 
     /// The inner error: why nothing can be said of it.
-    async fn read_known(&self, key: &HostKey) -> Result<Result<Known, String>, Status> {
+    async fn read_known(&self, key: &HostKey) -> Result<Result<Known, MemoryUnreadable>, Status> {
         let journal = self.config().journals.read(key).await?.unwrap_or_default();
         Ok(match memory_of(&journal) {
             Ok(memory) => Ok(Known { memory, journal }),
-            Err(_) => Err("its memory cannot be read by this appliance".to_owned()),
+            Err(_) => Err(MemoryUnreadable),
         })
     }
 

@@ -24,6 +24,16 @@ use super::{
 };
 use crate::{RolloutController, policy::stubs};
 
+/// The boot image policy cannot be read, for this reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PolicyUnread(String);
+
+impl std::fmt::Display for PolicyUnread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "machineconfiguration/{SINGLETON} cannot be read: {}", self.0)
+    }
+}
+
 /// What one pass looks at, beside a group itself.
 struct Sight {
     namespace: String,
@@ -32,7 +42,7 @@ struct Sight {
     given: Given,
     contested: BTreeMap<String, Contested>,
     /// The error: why it cannot be read.
-    configuration: Result<Option<MachineConfiguration>, String>,
+    configuration: Result<Option<MachineConfiguration>, PolicyUnread>,
     upgrade: Option<String>,
 }
 
@@ -41,7 +51,7 @@ impl Sight {
     fn holds(&self, set: &Set) -> Option<String> {
         let alone = match &self.configuration {
             Ok(configuration) => policy::leaves_alone(configuration.as_ref(), set),
-            Err(why) => Some(why.clone()),
+            Err(why) => Some(why.to_string()),
         };
         alone.or_else(|| self.upgrade.clone())
     }
@@ -61,7 +71,7 @@ impl RolloutController {
         let configuration = self.inner.configurations.get("", SINGLETON).await;
         let configuration = configuration.map_err(|status| {
             tracing::warn!(namespace, error = %status.message, "the boot image policy cannot be read");
-            format!("machineconfiguration/{SINGLETON} cannot be read: {}", status.message)
+            PolicyUnread(status.message)
         });
         let sight = self.sight(namespace, &groups, configuration);
         {
@@ -96,7 +106,7 @@ impl RolloutController {
         &self,
         namespace: &str,
         groups: &[HostGroup],
-        configuration: Result<Option<MachineConfiguration>, String>,
+        configuration: Result<Option<MachineConfiguration>, PolicyUnread>,
     ) -> Sight {
         let hosts: BTreeMap<String, Place> = {
             let known = self.known();

@@ -105,7 +105,7 @@ fn other_keys_and_digests_are_other_terms() {
     let mut memory = memory();
     let terms = |memory: &Memory| memory.terms("2", &digest("2")).unwrap();
     let unsigned = terms(&memory);
-    memory.set_keyring(None, Err("there is none".into()));
+    memory.set_keyring(None, Err(KeyringError::Missing { at: "there".into() }));
     assert_eq!(terms(&memory), unsigned, "no key concerns it");
     memory.status.releases[0].artifacts[0].signature_location = "https://a/b.sig".into();
     let without = terms(&memory);
