@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use firesteel_steps::tls::pinned_client_config;
 use firesteel_wire::{
     HELLO_PATH, Hello, HelloReply, PublicKey, REPORT_PATH, Refusal, Report, ReportReply, SIGNATURE_HEADER, Seed,
     limits::{LONG_POLL, REPLY_BYTES_MAX},
@@ -13,8 +14,6 @@ use firesteel_wire::{
 use reqwest::{Client, StatusCode, header::CONTENT_TYPE, redirect};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Serialize, de::DeserializeOwned};
-
-use crate::tls::pinned_client_config;
 
 /// A switch port may hold back traffic for 30 s after the link came up (spanning tree).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,27 +17,8 @@
 
 use std::time::Duration;
 
-use firesteel_wire::{
-    Plan, RefusalReason, Verdict,
-    limits::{REPLY_FRESH, REPLY_LOST, STEPS_MAX},
-};
-
-/// How the agent leaves the ramdisk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    Reboot,
-    PowerOff,
-}
-
-impl Exit {
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Exit::Reboot => "reboot",
-            Exit::PowerOff => "power-off",
-        }
-    }
-}
+use firesteel_steps::Exit;
+use firesteel_wire::{Plan, RefusalReason, Verdict, limits::STEPS_MAX};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -221,26 +202,6 @@ fn objection(plan: &Plan, attempt: u64) -> Option<String> {
     None
 }
 
-/// Whether a destructive step may go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
-    Fresh,
-    Paused,
-    Lost,
-}
-
-/// By the age of the last good reply.
-#[must_use]
-pub fn freshness(reply_age: Duration) -> Freshness {
-    if reply_age <= REPLY_FRESH {
-        Freshness::Fresh
-    } else if reply_age <= REPLY_LOST {
-        Freshness::Paused
-    } else {
-        Freshness::Lost
-    }
-}
-
 /// How long to wait before the next try after `failures` tries without an answer.
 #[must_use]
 pub fn retry_after(failures: u32) -> Duration {
@@ -332,14 +293,6 @@ mod tests {
         assert!(matches!(mind.handle_refusal(RefusalReason::OldAttempt), Next::Stop(_)));
         assert_eq!(mind.handle_ending(Ending::Failed), Next::SendLastReport(Exit::Reboot));
         assert_eq!(mind.handle_refusal(RefusalReason::OldAttempt), Next::Go(Exit::Reboot));
-    }
-
-    #[test]
-    fn replies_grow_stale_and_then_are_lost() {
-        assert_eq!(freshness(REPLY_FRESH), Freshness::Fresh);
-        assert_eq!(freshness(REPLY_FRESH + Duration::from_millis(1)), Freshness::Paused);
-        assert_eq!(freshness(REPLY_LOST), Freshness::Paused);
-        assert_eq!(freshness(REPLY_LOST + Duration::from_millis(1)), Freshness::Lost);
     }
 
     proptest! {

@@ -18,16 +18,16 @@ use std::{
 };
 
 use anyhow::Context;
+use firesteel_os::{
+    self as os,
+    process::{Ended, leave, reap},
+};
+use firesteel_steps::Exit;
 use firesteel_wire::seed::SEED_PATH;
 
 use crate::{
     console,
-    decide::Exit,
     handover::{Handover, take_seed},
-    os::{
-        self,
-        process::{Ended, leave, reap},
-    },
 };
 
 /// What the worker is started with.

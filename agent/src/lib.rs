@@ -5,40 +5,35 @@
 //!            supervises      the same binary, killed and replaced without harm
 //! ```
 //!
+//! This crate is PID 1 and its worker. What they work with lies in crates below it, so that the lab's programs use that
+//! without PID 1; arrows point down:
+//!
+//! ```text
+//! agent ─┬─► steps ──────┬─► clean ─┬─► host ─┐
+//!        ├─► linux-host ─┴─► inspect│        ├─► sysfs, os ─► drives
+//!        │                     └─► efi ──────┘
+//!        └─► netlink, modules, lldp
+//! ```
+//!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`filesystem`], [`hand_off`], [`lldp`], [`neighbours`], the
-//!   parsers of [`inspect`], most of [`clean`];
-//! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`listen`], [`modules`], [`os`];
+//! - decide, pure: [`decide`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of
+//!   `firesteel_clean`, and `disk`, `forms` and `filesystem` of [`firesteel_steps`];
+//! - perform: [`firesteel_steps`] on the seam [`firesteel_host::Host`], [`firesteel_linux_host`] behind it,
+//!   [`network`], [`listen`], [`firesteel_modules`], [`firesteel_os`];
 //! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
 //! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
 //! one appliance whose key the seed pins, and changes only the disk that a plan names.
 
 pub mod appliance;
-pub mod board;
-pub mod boot_entry;
-pub mod clean;
 pub mod console;
 pub mod decide;
-pub mod disk;
-pub mod filesystem;
-pub mod gate;
-pub mod hand_off;
 pub mod handover;
-pub mod host;
 pub mod init;
-pub mod inspect;
 pub mod listen;
-pub mod lldp;
 pub mod log;
-pub mod machine;
-pub mod modules;
-pub mod neighbours;
 pub mod network;
-pub mod os;
 mod plan_run;
 mod program;
 pub mod session;
-pub mod steps;
-pub mod tls;
 pub mod worker;

@@ -15,15 +15,12 @@ use std::{
     time::Duration,
 };
 
+use firesteel_lldp::{self as lldp, FRAME_BYTES_MAX};
+use firesteel_os as os;
+use firesteel_steps::board::Board;
+use firesteel_sysfs::{Roots, attribute, nics};
 use firesteel_wire::limits::NICS_MAX;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-use crate::{
-    board::Board,
-    inspect::{Roots, attribute, nics},
-    lldp::{self, FRAME_BYTES_MAX},
-    os,
-};
 
 /// How soon a NIC is listened to whose driver comes late.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);

@@ -13,13 +13,14 @@ use std::{
     time::Duration,
 };
 
+use firesteel_os as os;
 use firesteel_wire::{
     LogLine, LogSource,
     limits::{LOG_BACKLOG_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX},
 };
 use tracing::{Level, Metadata, field::Field, span};
 
-use crate::{console, os};
+use crate::console;
 
 /// Longest record that the kernel gives in one read of `/dev/kmsg` (CONSOLE_EXT_LOG_MAX).
 const KMSG_RECORD_BYTES_MAX: usize = 8192;

@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use firesteel_agent::{init, modules, worker};
+use firesteel_agent::{init, worker};
+use firesteel_modules as modules;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();

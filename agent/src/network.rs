@@ -21,14 +21,13 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use firesteel_dhcp::Mac;
+use firesteel_facts::Mac;
+use firesteel_modules as modules;
+use firesteel_os as os;
+use firesteel_sysfs::{Roots, nics};
 use firesteel_wire::{NetworkPlan, Seed, network::Way};
 
 use self::{apply::Applied, lease::Lease, way::Ways};
-use crate::{
-    inspect::{Roots, nics},
-    modules, os,
-};
 
 /// NICs whose firmware loads late or whose bus is scanned late appear within this.
 const INTERFACE_WAIT: Duration = Duration::from_secs(120);

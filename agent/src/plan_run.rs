@@ -1,11 +1,9 @@
 //! Carries one plan out, step by step, and says on the board how each ends.
 
+use firesteel_steps::{self as steps, Exit, Failure, Finished, Job};
 use firesteel_wire::{Plan, Step, StepState};
 
-use crate::{
-    decide::{Ending, Exit},
-    steps::{self, Failure, Finished, Job},
-};
+use crate::decide::Ending;
 
 /// Runs the steps in order and stops at the first that fails. Steps that may run at once all reach their ends,
 /// whatever becomes of the others.

@@ -1,6 +1,6 @@
 //! One boot's conversation with the appliance: hello, then report after report, with plans run
 //! beside it. Wires [`decide`](crate::decide) (what next), [`Appliance`] (talk) and
-//! [`steps`](crate::steps) (work) together; knows no hardware.
+//! [`steps`](firesteel_steps) (work) together; knows no hardware.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,6 +9,8 @@ use std::{
 };
 
 use anyhow::Context;
+use firesteel_host::Host;
+use firesteel_steps::{Exit, Job, board::Board, gate::Gate, tls::pinned_client_config};
 use firesteel_wire::{
     Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, Refusal, Report, ReportReply, Seed,
     limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
@@ -21,16 +23,11 @@ use tokio::{
 
 use crate::{
     appliance::{Appliance, CallError},
-    board::Board,
-    decide::{Ending, Exit, Mind, Next, holds, retry_after},
-    gate::Gate,
+    decide::{Ending, Mind, Next, holds, retry_after},
     handover::Handover,
-    host::Host,
     log::Log,
     plan_run::run_plan,
     program,
-    steps::Job,
-    tls::pinned_client_config,
 };
 
 /// News go out at once, but not more often than this.

@@ -4,17 +4,18 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
+use firesteel_linux_host::Machine;
+use firesteel_modules as modules;
+use firesteel_os as os;
+use firesteel_steps::{Exit, board::Board};
+use firesteel_sysfs::Roots;
 
 use crate::{
-    board::Board,
-    decide::Exit,
     handover::Handover,
     init::{STATUS_POWER_OFF, STATUS_REBOOT},
-    inspect::Roots,
     listen,
     log::{Log, LogSubscriber, follow_kernel_log},
-    machine::Machine,
-    modules, network, os,
+    network,
     session::{Outcome, Session, first_sequence},
 };
 

@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_agent::{board::Board, inspect::Roots, listen::Listener, os};
+use firesteel_agent::listen::Listener;
+use firesteel_os as os;
+use firesteel_steps::board::Board;
+use firesteel_sysfs::Roots;
 use firesteel_wire::Neighbour;
 use nix::{
     sched::{CloneFlags, unshare},

@@ -7,9 +7,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Context as _;
-use firesteel_control::runtime::Tokio;
 use firesteel_dial::{Dialer, Proxy, Targets, WebClient};
 use firesteel_facts::AddressBlock;
+use firesteel_runtime::Tokio;
 use tokio::runtime::{Builder, Runtime};
 
 /// Threads for what users name: two, so that one who takes all of a thread's time does not hold up everybody; more do

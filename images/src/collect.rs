@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use crate::Sha256;
+use firesteel_facts::Sha256;
 
 /// Something in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -20,9 +20,9 @@ use reqwest::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use client::Client;
 use client::Response;
-pub use client::{Cause, Client};
-pub use error::HttpError;
+pub use error::{Cause, HttpError};
 use trickle::Trickle;
 
 /// Bounds of one download.

@@ -19,7 +19,6 @@ pub mod bundle;
 pub mod catalogue;
 #[cfg(feature = "import")]
 pub mod collect;
-pub mod digest;
 pub mod http;
 #[cfg(feature = "import")]
 pub mod import;
@@ -27,5 +26,3 @@ pub mod import;
 pub mod openpgp;
 #[cfg(any(feature = "import", feature = "write"))]
 pub mod write;
-
-pub use digest::Sha256;

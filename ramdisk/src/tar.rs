@@ -3,9 +3,13 @@
 //! `dpkg-deb` writes GNU tar: plain headers, and `L` entries before names longer than 100 bytes.
 //! Links, devices and folders are passed over.
 
-use std::io::{self, Read};
+use std::{
+    cell::Cell,
+    io::{self, Read},
+};
 
-const BLOCK_BYTES: usize = 512;
+use tar::Archive;
+
 /// The largest single file of a package that is looked at (a kernel with debug data has 40 MB).
 const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Longer names than any filesystem takes are an attack or damage.
@@ -28,43 +32,40 @@ pub fn for_each_file(
     wanted: &mut dyn FnMut(&str) -> bool,
     take: &mut dyn FnMut(&str, Vec<u8>),
 ) -> Result<(), TarError> {
+    let at_end = Cell::new(false);
+    let failed = |error: io::Error| match error.kind() {
+        _ if at_end.get() => TarError::Read(io::ErrorKind::UnexpectedEof.into()),
+        // So the reader of archives calls what it does not like.
+        io::ErrorKind::Other => TarError::Header,
+        _ => TarError::Read(error),
+    };
+    let mut archive = Archive::new(Watched { reader, at_end: &at_end });
     let mut long_name: Option<String> = None;
-    loop {
-        let mut header = [0; BLOCK_BYTES];
-        reader.read_exact(&mut header).map_err(TarError::Read)?;
-        if header.iter().all(|byte| *byte == 0) {
-            return Ok(());
-        }
-        verify_checksum(&header)?;
-        let bytes = octal(&header[124..136])?;
-        match header[156] {
-            b'L' => {
-                if bytes > NAME_BYTES_MAX {
-                    return Err(TarError::Header);
+    // Raw, for its own reading of long names is not bounded.
+    for entry in archive.entries().map_err(failed)?.raw(true) {
+        let mut entry = entry.map_err(failed)?;
+        let (kind, bytes) = (entry.header().entry_type(), entry.size());
+        if kind.is_gnu_longname() {
+            if bytes > NAME_BYTES_MAX {
+                return Err(TarError::Header);
+            }
+            long_name = Some(text(&read_content(&mut entry, bytes)?));
+        } else if kind.is_file() {
+            let name = long_name.take().unwrap_or_else(|| text(&entry.header().path_bytes()));
+            let name = name.trim_start_matches("./");
+            if wanted(name) {
+                if bytes > FILE_BYTES_MAX {
+                    return Err(TarError::TooLarge { name: name.to_owned(), bytes });
                 }
-                let name = read_content(reader, bytes)?;
-                long_name = Some(text(&name));
+                take(name, read_content(&mut entry, bytes)?);
             }
-            b'0' | 0 => {
-                let name = long_name.take().unwrap_or_else(|| short_name(&header));
-                let name = name.trim_start_matches("./");
-                if wanted(name) {
-                    if bytes > FILE_BYTES_MAX {
-                        return Err(TarError::TooLarge { name: name.to_owned(), bytes });
-                    }
-                    take(name, read_content(reader, bytes)?);
-                } else {
-                    skip_content(reader, bytes)?;
-                }
-            }
-            // `K` is a long link target and belongs to the entry after it, which keeps its own name.
-            b'K' => skip_content(reader, bytes)?,
-            _ => {
-                long_name = None;
-                skip_content(reader, bytes)?;
-            }
+        } else if !kind.is_gnu_longlink() {
+            // A long link target belongs to the entry after it, which keeps its own name.
+            long_name = None;
         }
     }
+    // An archive ends with blocks of zeroes, and not with its bytes.
+    if at_end.get() { Err(TarError::Read(io::ErrorKind::UnexpectedEof.into())) } else { Ok(()) }
 }
 
 /// Reads any bytes as an archive; must neither panic nor loop.
@@ -73,27 +74,18 @@ pub fn check(mut bytes: &[u8]) {
     drop(for_each_file(&mut bytes, &mut |_| true, &mut |_, _| {}));
 }
 
-fn verify_checksum(header: &[u8; BLOCK_BYTES]) -> Result<(), TarError> {
-    let stated = octal(&header[148..156])?;
-    let sum: u64 =
-        header.iter().enumerate().map(|(i, byte)| if (148..156).contains(&i) { 32 } else { u64::from(*byte) }).sum();
-    if sum == stated { Ok(()) } else { Err(TarError::Header) }
+/// Takes note when there is nothing more to read.
+struct Watched<'a> {
+    reader: &'a mut dyn Read,
+    at_end: &'a Cell<bool>,
 }
 
-fn octal(field: &[u8]) -> Result<u64, TarError> {
-    let digits = text(field);
-    let digits = digits.trim_matches(' ');
-    if digits.is_empty() {
-        return Ok(0);
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.reader.read(buffer)?;
+        self.at_end.set(bytes == 0 && !buffer.is_empty());
+        Ok(bytes)
     }
-    u64::from_str_radix(digits, 8).map_err(|_| TarError::Header)
-}
-
-fn short_name(header: &[u8; BLOCK_BYTES]) -> String {
-    let name = text(&header[..100]);
-    let is_posix = &header[257..263] == b"ustar\0";
-    let prefix = if is_posix { text(&header[345..500]) } else { String::new() };
-    if prefix.is_empty() { name } else { format!("{prefix}/{name}") }
 }
 
 fn text(field: &[u8]) -> String {
@@ -102,29 +94,10 @@ fn text(field: &[u8]) -> String {
 }
 
 fn read_content(reader: &mut dyn Read, bytes: u64) -> Result<Vec<u8>, TarError> {
-    // `take` and not a buffer of the stated size: a damaged size must not reserve memory.
+    // Not a buffer of the stated size: a damaged size must not reserve memory.
     let mut content = Vec::new();
-    reader.take(bytes).read_to_end(&mut content).map_err(TarError::Read)?;
-    if content.len() as u64 != bytes {
-        return Err(TarError::Read(io::ErrorKind::UnexpectedEof.into()));
-    }
-    skip(reader, padding(bytes))?;
-    Ok(content)
-}
-
-fn skip_content(reader: &mut dyn Read, bytes: u64) -> Result<(), TarError> {
-    skip(reader, bytes)?;
-    skip(reader, padding(bytes))
-}
-
-fn padding(bytes: u64) -> u64 {
-    let block = BLOCK_BYTES as u64;
-    (block - bytes % block) % block
-}
-
-fn skip(reader: &mut dyn Read, bytes: u64) -> Result<(), TarError> {
-    let skipped = io::copy(&mut reader.take(bytes), &mut io::sink()).map_err(TarError::Read)?;
-    if skipped == bytes { Ok(()) } else { Err(TarError::Read(io::ErrorKind::UnexpectedEof.into())) }
+    reader.read_to_end(&mut content).map_err(TarError::Read)?;
+    if content.len() as u64 == bytes { Ok(content) } else { Err(TarError::Read(io::ErrorKind::UnexpectedEof.into())) }
 }
 
 #[cfg(test)]

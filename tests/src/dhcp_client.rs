@@ -4,8 +4,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::Mac;
 use firesteel_dhcp::client::{Bound, Client};
+use firesteel_facts::Mac;
 use nix::sys::socket::{setsockopt, sockopt};
 
 /// Only a server that hangs takes so long.

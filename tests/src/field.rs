@@ -16,8 +16,8 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::Mac;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_facts::Mac;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};

@@ -9,10 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_dhcp::{
-    Mac,
-    wire::{self, MessageType, Operation, Packet, code},
-};
+use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_facts::Mac;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 

@@ -5,15 +5,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{
-    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
-};
-use firesteel_control::{
-    Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, StoreClock, runtime::Tokio,
-};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_config_server::ConfigSettings;
+use firesteel_control::{Acquiring, ImageFault, Images, SchemeDriver};
+use firesteel_facts::Sha256;
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
+use firesteel_runtime::{StoreClock, Tokio};
 use firesteel_store::{GroupResource, Key, Memory, Op, Store};
 use firesteel_tests::dialing::dialer;
 use jiff::Timestamp;
@@ -31,9 +31,9 @@ impl Images for NoImages {
     }
 }
 
-fn control(core: &Core) -> Control {
+fn controllers(core: &Core) -> Controllers {
     let runtime = Arc::new(Tokio::new());
-    let config = Config {
+    let config = ControllersConfig {
         core: core.clone(),
         clock: StoreClock::new(core, runtime.clone(), Timestamp::UNIX_EPOCH),
         runtime,
@@ -43,8 +43,8 @@ fn control(core: &Core) -> Control {
         asker_rule: AskerRule::FirstAsker,
         boot_files: ServedBootFiles {
             current: BootFileSet {
-                kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
-                initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+                kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },
+                initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 12 << 20 },
                 agent: None,
             },
             kept: None,
@@ -61,7 +61,7 @@ fn control(core: &Core) -> Control {
         boot_image_minimum: firesteel_plan::skew::Minimum::default(),
         tells_events: false,
     };
-    Control::new(config).unwrap()
+    Controllers::new(config).unwrap()
 }
 
 struct World {
@@ -152,8 +152,8 @@ async fn nothing_is_changed_before_a_new_version_has_looked_at_all_hosts() {
         )
         .await;
 
-    let control = control(&world.core);
-    let running = tokio::spawn(async move { control.run().await });
+    let controllers = controllers(&world.core);
+    let running = tokio::spawn(async move { controllers.run().await });
     let says = |object: &Value| {
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found = conditions.into_iter().find(|one| one["type"] == "BootImageUpdateProgressing");

@@ -15,9 +15,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use firesteel_bmc::ipmi::fake::FakeIpmi;
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, fru};
 use firesteel_bmc::{BootMode, BootSet, Credentials, Error, PowerAction, PowerSent, PowerState, Target};
+use firesteel_bmc_fakes::ipmi::FakeIpmi;
 use firesteel_tests::dialing::dialer;
 use tokio::net::UdpSocket;
 

@@ -18,6 +18,7 @@ use firesteel_bmc::{
     Address, BootMode, BootSet, Client, Credentials, Error, Patience, PowerAction, PowerSet, PowerState, Redfish,
     Target, Tls,
 };
+use firesteel_facts::Mac;
 use firesteel_tests::dialing::dialer;
 
 const PYTHON: &str = "python-bmc-peers";
@@ -116,7 +117,7 @@ async fn logins_systems_and_identity() {
     assert!(matches!(missing, Error::NotFound { .. }), "{missing:?}");
     let client = login(&emulator.address("redfish-virtualmedia", ONE), "correct horse").await.unwrap();
     let seen = client.identify().await.unwrap();
-    assert_eq!((seen.power, seen.macs), (PowerState::Off, vec![[0x52, 0x54, 0, 1, 2, 3]]));
+    assert_eq!((seen.power, seen.macs), (PowerState::Off, vec![Mac([0x52, 0x54, 0, 1, 2, 3])]));
     assert_eq!((seen.manufacturer.as_deref(), seen.uuid.as_deref()), (Some("Sushy Emulator"), Some(ONE)));
     assert_eq!(seen.boot_mode, Some(BootMode::Uefi));
     assert!(seen.resets_allowed.contains(&"ForceOff".to_owned()));

@@ -2,17 +2,20 @@
 //!
 //! Links that the plan makes are called `plan0`, `plan1`, … by their place in it, whatever the owner calls them: the
 //! bonding driver makes a `bond0` of its own when it is loaded, and a name may be longer than the kernel's 15 bytes.
-//! Their modules are loaded by the kernel's own request when they are first made (see [`crate::modules`]).
+//! Their modules are loaded by the kernel's own request when they are first made (see [`firesteel_modules`]).
 
 use std::{
     fs, io,
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
-use firesteel_dhcp::Mac;
+use firesteel_facts::Mac;
+use firesteel_netlink::{Bond, Netlink};
+use firesteel_os as os;
+use firesteel_sysfs::{Roots, attribute, names, nics};
 use firesteel_wire::{
     NetworkPlan,
     network::{HashPolicy, Link, LinkKind},
@@ -21,13 +24,6 @@ use firesteel_wire::{
 use super::{
     lease::Lease,
     way::{LinkSeen, obstacle},
-};
-use crate::{
-    inspect::{Roots, attribute, names, nics},
-    os::{
-        self,
-        netlink::{Bond, Netlink},
-    },
 };
 
 /// What the names of links that a plan made begin with.
@@ -240,13 +236,6 @@ fn remove_leftovers(roots: &Roots, netlink: &mut Netlink) -> anyhow::Result<()> 
         }
     }
     Ok(())
-}
-
-/// Takes the IPv4 address off an interface.
-pub(super) fn remove_ipv4(interface: &str) {
-    if let Err(error) = os::network::set_address(interface, Ipv4Addr::UNSPECIFIED, 0) {
-        tracing::debug!("taking the address off {interface}: {error}");
-    }
 }
 
 #[cfg(test)]

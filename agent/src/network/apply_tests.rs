@@ -113,7 +113,7 @@ fn what_a_dead_worker_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let roots = sysfs(folder.path(), &[("plan3", "52:54:00:00:00:03"), ("planet", "52:54:00:00:00:04")]);
         remove_leftovers(&roots, &mut netlink).unwrap();
-        assert!(os::netlink::index_of("plan3").is_err());
+        assert!(firesteel_netlink::index_of("plan3").is_err());
         // Named in sysfs and gone: as a VLAN that went with its bond.
         remove_leftovers(&roots, &mut netlink).unwrap();
     });

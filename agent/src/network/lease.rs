@@ -2,7 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    net::UdpSocket,
+    net::{Ipv4Addr, UdpSocket},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,14 +12,10 @@ use std::{
 };
 
 use anyhow::Context;
-use firesteel_dhcp::{
-    Mac,
-    client::{Bound, Client},
-};
+use firesteel_dhcp::client::{Bound, Client};
+use firesteel_facts::Mac;
+use firesteel_os as os;
 use ring::rand::{SecureRandom, SystemRandom};
-
-use super::apply::remove_ipv4;
-use crate::os;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How soon a lease that is ended is noticed by its thread.
@@ -124,4 +120,11 @@ fn apply(interface: &str, bound: &Bound) -> anyhow::Result<()> {
     }
     tracing::info!("{interface} has {}/{} from {}", bound.address, bound.prefix_length, bound.server);
     Ok(())
+}
+
+/// Takes the IPv4 address off an interface.
+fn remove_ipv4(interface: &str) {
+    if let Err(error) = os::network::set_address(interface, Ipv4Addr::UNSPECIFIED, 0) {
+        tracing::debug!("taking the address off {interface}: {error}");
+    }
 }

@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_agent::{board::Board, decide::Exit};
 use firesteel_images::http::{Download, Limits};
+use firesteel_steps::{Exit, board::Board};
 use firesteel_wire::{Evidence, HandOffFile, RefusalReason, Step, StepReport};
 
 use crate::{

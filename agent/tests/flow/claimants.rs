@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use firesteel_agent::{board::Board, decide::Exit, session::Outcome};
+use firesteel_agent::session::Outcome;
+use firesteel_steps::{Exit, board::Board};
 use firesteel_wire::{
     RefusalReason, Step,
     limits::{REPLY_FRESH, REPLY_LOST},

@@ -5,8 +5,9 @@
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_agent::{board::Board, decide::Exit};
-use firesteel_images::{Sha256, write::gpt};
+use firesteel_facts::Sha256;
+use firesteel_images::write::gpt;
+use firesteel_steps::{Exit, board::Board};
 use firesteel_wire::{
     Evidence, HandOffFile, Step, StepReport,
     hand_off::{Arguments, BootPartition, Form, Forms, LoaderFile, Volume},

@@ -14,18 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_agent::clean::{
-    assembled::Assembly,
-    port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
+use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
+use firesteel_facts::{Guid, Sha256};
+use firesteel_host::assembled::Assembly;
+use firesteel_host::{Held, Host, PartitionPlace};
+use firesteel_images::write::{
+    Device, Disk as _, DiskReader,
+    gpt::{self, Partition},
 };
-use firesteel_agent::host::{Held, Host, PartitionPlace, SeenDisk};
-use firesteel_images::{
-    Sha256,
-    write::{
-        Device, Disk as _, DiskReader, Guid,
-        gpt::{self, Partition},
-    },
-};
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Disk, DiskIdentity, Identity, ImageSource, Inventory};
 
 pub(crate) const DISK_BYTES: u64 = 32 << 20;

@@ -3,7 +3,7 @@
 
 use std::{fs, sync::Arc};
 
-use firesteel_agent::decide::Exit;
+use firesteel_steps::Exit;
 use firesteel_wire::{
     Step,
     hand_off::{Form, Forms},

@@ -22,12 +22,11 @@ use std::{
 use appliance::{ATTEMPT, Appliance, TIME_MS, wait_until};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_agent::{
-    board::Board,
-    decide::Exit,
     handover::Handover,
     log::Log,
     session::{Outcome, Session, first_sequence},
 };
+use firesteel_steps::{Exit, board::Board};
 use firesteel_wire::{
     Evidence, HandOffFile, ImageSource, Plan, RefusalReason, Seed, Step, StepState, Verdict,
     erasure::{Grade, Policy},
@@ -401,7 +400,7 @@ fn a_switch_that_speaks_late_is_told_of_without_a_plan() {
     let running = start();
     wait_until("a first report", || running.appliance.last_report().is_some());
     assert!(running.appliance.last_report().unwrap().neighbours.is_empty());
-    let said = firesteel_agent::lldp::Neighbour {
+    let said = firesteel_lldp::Neighbour {
         chassis_id: "00:1c:73:aa:bb:cc".into(),
         port_id: "Ethernet17/1".into(),
         seconds: 120,

@@ -1,7 +1,7 @@
 //! Disks whose names change while a step is on its way to one: no other disk than the plan's is commanded, looked
 //! at for it, or changed.
 
-use firesteel_agent::decide::Exit;
+use firesteel_steps::Exit;
 use firesteel_wire::{Step, StepState};
 
 use crate::{Running, appliance::wait_until, start, wiping::erase};

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_agent::{
-    clean::assembled::{Assembly, Kind},
-    decide::Exit,
-};
-use firesteel_images::write::{
-    Guid,
-    gpt::{self, Partition},
-};
+use firesteel_facts::Guid;
+use firesteel_host::assembled::{Assembly, Kind};
+use firesteel_images::write::gpt::{self, Partition};
+use firesteel_steps::Exit;
 use firesteel_wire::{Evidence, Step, StepState, erasure::Policy};
 
 use crate::{

@@ -1,9 +1,10 @@
 //! What the receipt of an erased disk says: which method with which grade, what was tried before, what
 //! was read back, and what nobody could verify.
 
-use serde::{Deserialize, Serialize};
+pub use firesteel_facts::Grade;
 
-use crate::plan::DiskIdentity;
+use firesteel_facts::DiskIdentity;
+use serde::{Deserialize, Serialize};
 
 /// How much of a disk is to be erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,21 +36,10 @@ pub fn cannot_stop(activity: &str) -> bool {
     ["secure-erase", "sanitiz", "format-"].iter().any(|beginning| activity.starts_with(beginning))
 }
 
-/// NIST SP 800-88: against which effort the data is out of reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Grade {
-    /// Neither of the two: metadata alone, or blocks that were given back and not erased.
-    None,
-    /// Against reading by the disk's own interface.
-    Clear,
-    /// Against laboratories.
-    Purge,
-}
-
 /// The evidence of one erased disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Erasure {
+    #[serde(with = "crate::disk_names")]
     pub disk: DiskIdentity,
     /// Device name in this boot, for people.
     pub device: String,

@@ -1,5 +1,7 @@
 //! What an inspection found. Read by the agent from the kernel alone (sysfs, procfs, ioctls).
 
+pub use firesteel_facts::{FirmwareMode, Transport};
+
 use firesteel_contents::DiskContents;
 use serde::{Deserialize, Serialize};
 
@@ -42,14 +44,6 @@ pub struct System {
     pub sku: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub family: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FirmwareMode {
-    #[default]
-    Bios,
-    Uefi,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,22 +144,6 @@ pub struct Vlan {
     pub id: u16,
     #[serde(default)]
     pub name: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    Nvme,
-    Sata,
-    Sas,
-    Scsi,
-    Virtio,
-    Usb,
-    Mmc,
-    /// Also what a newer agent calls otherwise.
-    #[default]
-    #[serde(other)]
-    Other,
 }
 
 /// A whole disk. Names are what the kernel gave in this boot; identity is `wwn`, or `serial` with

@@ -18,6 +18,7 @@
 //! Bytes of version 1 never change: `tests/v1.rs` pins them.
 
 pub mod auth;
+mod disk_names;
 pub mod erasure;
 pub mod hand_off;
 pub mod inventory;
@@ -32,6 +33,7 @@ pub mod seed;
 pub mod text;
 
 pub use auth::{PublicKey, SIGNATURE_HEADER, signing_input};
+pub use firesteel_facts::DiskIdentity;
 pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Table, Transport, Vlan};
 pub use message::{
     Hello, HelloReply, Identity, LogLine, LogSource, Program, Refusal, RefusalReason, Report, ReportReply, StepReport,
@@ -39,7 +41,7 @@ pub use message::{
 };
 pub use neighbour::Neighbour;
 pub use network::NetworkPlan;
-pub use plan::{DiskIdentity, HandOffFile, ImageSource, Plan, Step};
+pub use plan::{HandOffFile, ImageSource, Plan, Step};
 pub use receipt::{Evidence, Receipt, ReceiptPlace};
 pub use seed::Seed;
 

@@ -4,6 +4,8 @@
 //! Told since agents read it; a record without it is of an agent of before, and says nothing.
 //! Numbers that nobody knows are 0, texts that nobody filled in are empty; both are left out.
 
+pub use firesteel_facts::{FormatErase, HiddenArea, Sanitize};
+
 use serde::{Deserialize, Serialize};
 
 /// Beside [`crate::Inventory`]'s own fields. Each list is bounded by [`crate::limits`]; what was left
@@ -176,33 +178,6 @@ pub struct PciDevice {
     pub driver: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-}
-
-/// How to erase all of a drive by its own means, whatever command asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sanitize {
-    Crypto,
-    Block,
-    Overwrite,
-}
-
-/// What an NVMe format can erase with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FormatErase {
-    UserData,
-    Crypto,
-}
-
-/// Parts of an ATA disk that reads and writes cannot reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HiddenArea {
-    /// Host protected area.
-    Hpa,
-    /// Device configuration overlay.
-    Dco,
 }
 
 /// The security feature set of an ATA disk, as it stood at the inspection (ACS-4, section 7.13.7.59).

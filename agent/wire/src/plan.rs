@@ -1,6 +1,7 @@
 //! Plans: what the appliance asks an agent to do. A plan is immutable; a change of mind is a new
 //! plan with a higher number.
 
+use firesteel_facts::DiskIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::{erasure::Policy, hand_off::Forms};
@@ -24,6 +25,7 @@ pub enum Step {
     /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Refused as [`Step::EraseDisk`]
     /// is. Destructive.
     ClearMetadata {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         own_names: Vec<String>,
@@ -39,6 +41,7 @@ pub enum Step {
     /// network or by several paths, or is a medium to boot from. Steps of this kind that follow one another run at
     /// once. Destructive.
     EraseDisk {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         policy: Policy,
         /// Names that the host had under its last systems: volumes and arrays that bear them are its own. A name
@@ -59,6 +62,7 @@ pub enum Step {
     /// Write the image in the order of design.md ("The order of a write"), read it back and
     /// complete the GPT for the disk's size. Refused as [`Step::EraseDisk`] is. Destructive.
     WriteImage {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         image: ImageSource,
         /// GUID that the GPT of this disk gets, so that later boots find exactly this disk.
@@ -76,6 +80,7 @@ pub enum Step {
     /// partition, or one of the other forms that images read. Files stand either here or in the forms: an agent
     /// that knows none of these asks for `files`, so it refuses the step instead of doing half of it.
     HandOff {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         /// For the boot partition.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,7 +90,11 @@ pub enum Step {
     },
     /// UEFI: an entry for this disk, behind the network entry that booted the host. BIOS: nothing
     /// to set; the receipt says so.
-    SetBootEntry { disk: DiskIdentity, label: String },
+    SetBootEntry {
+        #[serde(with = "crate::disk_names")]
+        disk: DiskIdentity,
+        label: String,
+    },
     /// Leave the ramdisk by a reboot.
     Reboot,
     /// Leave the ramdisk by switching the host off.
@@ -137,38 +146,6 @@ impl Step {
             | Step::SetBootEntry { disk, .. } => Some(disk),
             Step::Inspect | Step::Reboot | Step::PowerOff => None,
         }
-    }
-}
-
-/// Which disk a step may touch. Every field that is not empty must equal what the disk says now;
-/// exactly one disk must match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskIdentity {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub wwn: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub serial: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub model: String,
-    pub size_bytes: u64,
-    /// Set only where the owner named the disk by path because it has no unique identity.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub by_path: String,
-}
-
-impl std::fmt::Display for DiskIdentity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut parts = Vec::new();
-        for (name, value) in
-            [("model", &self.model), ("serial", &self.serial), ("wwn", &self.wwn), ("path", &self.by_path)]
-        {
-            if !value.is_empty() {
-                parts.push(format!("{name} {value}"));
-            }
-        }
-        #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-        parts.push(format!("{:.1} GB", self.size_bytes as f64 / 1e9));
-        f.write_str(&parts.join(", "))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Receipts: the evidence of one finished step. "Done" means what stands here, nothing more.
 
+use firesteel_facts::DiskIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     erasure::Erasure,
     hand_off::{Form, LoaderFile},
     inventory::Inventory,
-    plan::DiskIdentity,
 };
 
 /// Evidence of one step that ended well.
@@ -56,6 +56,7 @@ pub enum Evidence {
         inventory: Inventory,
     },
     MetadataCleared {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         /// Device name in this boot, for people.
         device: String,
@@ -69,6 +70,7 @@ pub enum Evidence {
     },
     DiskErased(Erasure),
     ImageWritten {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         device: String,
         /// sha256 of the compressed stream as received.
@@ -93,6 +95,7 @@ pub enum Evidence {
         overridden: Vec<String>,
     },
     FilesHandedOff {
+        #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
         device: String,
         filesystem: String,

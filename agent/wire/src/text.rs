@@ -1,6 +1,8 @@
 //! Texts of foreign origin: firmware, drives, switches. Anybody may have written them, and people
 //! read them in terminals and pages.
 
+use crate::limits::FIELD_BYTES_MAX;
+
 /// Whether a character moves a cursor, begins a line, or is not seen and changes how others are shown:
 /// control characters (ESC among them), line and paragraph separators, zero-width characters and
 /// the overrides of writing direction.
@@ -21,6 +23,12 @@ pub fn clean(text: &str, bytes_max: usize) -> String {
     clean[..clean.floor_char_boundary(bytes_max)].trim_end().to_owned()
 }
 
+/// Cleans a text as a field of a message has it: trimmed, printable, at most as long as the protocol allows.
+#[must_use]
+pub fn field(text: &str) -> String {
+    clean(text, FIELD_BYTES_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +41,12 @@ mod tests {
         let long = clean(&"é".repeat(300), 255);
         assert!(long.len() == 254 && long.chars().all(|c| c == 'é'));
         assert_eq!(clean("12345 789", 6), "12345");
+    }
+
+    #[test]
+    fn fields_are_short_and_printable() {
+        assert_eq!(field("  S/N\t1\u{1b}[2J \n"), "S/N 1 [2J");
+        let long = field(&"é".repeat(FIELD_BYTES_MAX));
+        assert!(long.len() <= FIELD_BYTES_MAX && long.chars().all(|c| c == 'é'));
     }
 }

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dial::Dialer;
+use firesteel_facts::{
+    Mac,
+    bmc_address::{Address, SYSTEMS},
+};
 use http::Method;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -12,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::Credentials;
-use crate::address::{Address, SYSTEMS, own_path};
+use crate::address::own_path;
 use crate::decide::{BootMode, PowerAction, PowerPlan, PowerState, plan_power};
 use crate::error::{Error, plain_text};
 use crate::hidden::Hidden;
@@ -51,7 +55,7 @@ pub struct BmcSeen {
     /// `Once`, `Continuous`, `Disabled`.
     pub boot_enabled: Option<String>,
     pub boot_mode: Option<BootMode>,
-    pub macs: Vec<[u8; 6]>,
+    pub macs: Vec<Mac>,
     /// Empty: not said.
     pub resets_allowed: Vec<String>,
     pub boot_targets_allowed: Vec<String>,
@@ -344,7 +348,7 @@ impl Client {
     }
 
     /// Many services leave the interfaces out, or show them only while the system is on: an empty list is no error.
-    async fn read_macs(&self, system: &System) -> Result<Vec<[u8; 6]>, Error> {
+    async fn read_macs(&self, system: &System) -> Result<Vec<Mac>, Error> {
         let Some(path) = path_of(system.ethernet_interfaces.as_ref()) else { return Ok(Vec::new()) };
         let answer = self.get(&path).await?;
         if !answer.status.is_success() {

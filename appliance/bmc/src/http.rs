@@ -9,21 +9,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, with_tls};
-use firesteel_facts::shown_url;
+use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, Incoming, with_tls};
+use firesteel_facts::{
+    bmc_address::{Address, REDFISH, is_plain},
+    shown_url,
+};
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
     LOCATION, USER_AGENT,
 };
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
-use crate::address::{Address, REDFISH, is_plain};
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::error::{Error, innermost, plain_text};
 use crate::hidden::Hidden;

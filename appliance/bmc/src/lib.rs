@@ -15,8 +15,7 @@
 //! tls        certificates and their keys; what a BMC offers whose TLS is too old             (performs)
 //! limit      how often one BMC is asked, by everybody together                  (pure, and a queue)
 //! hidden     the login, kept out of what a BMC says                                              (pure)
-//! fake       a stateful service for tests, with faults
-//! ipmi       IPMI 2.0 over LAN: the same questions by another protocol, with a fake of its own
+//! ipmi       IPMI 2.0 over LAN: the same questions by another protocol
 //! ```
 //!
 //! This crate knows no resource kind and keeps no state between calls but a login and, in
@@ -31,7 +30,6 @@ mod boot;
 mod client;
 pub mod decide;
 mod error;
-pub mod fake;
 mod hidden;
 mod http;
 pub mod inventory;
@@ -43,10 +41,10 @@ mod outcome;
 pub mod quirks;
 mod tls;
 
-pub use address::{Address, AddressError, BmcAddress, BootVia};
 pub use client::{BmcSeen, Client, Patience, Redfish};
 pub use decide::{BootMode, BootWish, PowerAction, PowerState, Target};
 pub use error::Error;
+pub use firesteel_facts::bmc_address::{Address, AddressError, BmcAddress, BootVia};
 pub use inventory::Inventory;
 pub use limit::{Doors, Lines};
 pub use outcome::{BootSet, OnceRead, PowerSent, PowerSet};

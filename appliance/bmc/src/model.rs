@@ -3,6 +3,7 @@
 
 mod parts;
 
+use firesteel_facts::Mac;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -242,15 +243,8 @@ pub(crate) fn error_text(body: &[u8]) -> Option<String> {
 
 /// Reads `aa:bb:…` or `AA-BB-…`; all zeros means none.
 #[must_use]
-pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
-    let mut octets = [0; 6];
-    let mut parts = text.split([':', '-']);
-    for octet in &mut octets {
-        let part =
-            parts.next().filter(|part| part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
-        *octet = u8::from_str_radix(part, 16).ok()?;
-    }
-    (parts.next().is_none() && octets != [0; 6]).then_some(octets)
+pub fn parse_mac(text: &str) -> Option<Mac> {
+    text.parse().ok().filter(|mac| *mac != Mac([0; 6]))
 }
 
 /// For fuzzing: reads `body` as each resource.
@@ -284,7 +278,7 @@ pub fn check(body: &[u8]) {
     crate::tls::check(body);
     let interface: Option<EthernetInterface> = serde_json::from_slice(body).ok();
     if let Some(mac) = interface.and_then(|interface| parse_mac(&interface.mac?)) {
-        assert_ne!(mac, [0; 6], "no interface has this address");
+        assert_ne!(mac, Mac([0; 6]), "no interface has this address");
     }
     if let Some(message) = error_message(body) {
         assert!(message.len() <= crate::error::BMC_TEXT_CHARS_MAX && message.is_ascii());
@@ -319,7 +313,7 @@ mod tests {
 
     #[test]
     fn macs() {
-        assert_eq!(parse_mac("AA:bb:00:01:02:03"), Some([0xaa, 0xbb, 0, 1, 2, 3]));
+        assert_eq!(parse_mac("AA:bb:00:01:02:03"), Some(Mac([0xaa, 0xbb, 0, 1, 2, 3])));
         for text in
             ["", "00:00:00:00:00:00", "aa:bb:cc:dd:ee", "aa:bb:cc:dd:ee:ff:00", "+a:bb:cc:dd:ee:ff", "aabbccddeeff"]
         {

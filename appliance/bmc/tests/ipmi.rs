@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use firesteel_bmc::ipmi::command::{BootDevice, BootFlags};
-use firesteel_bmc::ipmi::fake::{FakeIpmi, Fault};
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, Spoken};
 use firesteel_bmc::{BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerSent, PowerState, Target};
+use firesteel_bmc_fakes::ipmi::{FakeIpmi, Fault};
 use firesteel_dial::{Dialer, Targets};
 use tokio::net::UdpSocket;
 

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firesteel_bmc::fake::Fake;
 use firesteel_bmc::{
     Address, BootSet, Client, Credentials, Error, OnceRead, Patience, PowerAction, PowerSet, PowerState, Redfish,
     Target, Tls, limit::Line,
 };
+use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_dial::{Dialer, Targets};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

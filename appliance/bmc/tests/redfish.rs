@@ -5,13 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firesteel_bmc::fake::{Fake, Fault};
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
     Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, OnceRead, Patience, PowerAction,
     PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
+use firesteel_bmc_fakes::redfish::{Fake, Fault};
 use firesteel_dial::{Dialer, Targets};
+use firesteel_facts::Mac;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -88,7 +89,7 @@ async fn identity_is_read() {
     assert_eq!(seen.system, "/redfish/v1/Systems/1");
     assert_eq!(seen.power, PowerState::Off);
     assert_eq!(seen.serial.as_deref(), Some("FAKE-1"));
-    assert_eq!(seen.macs, [MAC]);
+    assert_eq!(seen.macs, [Mac(MAC)]);
     assert_eq!(seen.boot_mode, Some(BootMode::Uefi));
     assert!(seen.resets_allowed.contains(&"ForceOff".to_owned()));
 }

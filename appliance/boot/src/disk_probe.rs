@@ -17,6 +17,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use firesteel_facts::Guid;
+
 /// GPT's header is one sector after the first.
 pub const GPT_HEADER_LBA: u64 = 1;
 /// Of the disk GUID in GPT's header (UEFI 2.10 section 5.3.2).
@@ -63,20 +65,8 @@ impl DiskProbe {
 
     /// For a GPT disk by its GUID as people write it (`8A4B…-…`).
     pub fn gpt_disk_guid_text(text: &str) -> Result<Self, DiskProbeError> {
-        let groups: Vec<&str> = text.split('-').collect();
-        let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
-        if lengths != [8, 4, 4, 4, 12] {
-            return Err(DiskProbeError::Text);
-        }
-        let mut guid = Vec::with_capacity(16);
-        for (n, group) in groups.into_iter().enumerate() {
-            let mut bytes = parse_hex(group).ok_or(DiskProbeError::Text)?;
-            if n < 3 {
-                bytes.reverse();
-            }
-            guid.extend(bytes);
-        }
-        Self::new(GPT_HEADER_LBA, GPT_DISK_GUID_OFFSET, &guid)
+        let guid: Guid = text.parse().map_err(|_| DiskProbeError::Text)?;
+        Ok(Self::gpt_disk_guid(&guid.0))
     }
 
     /// The program that answers for `drive` (0x80 is the first disk).

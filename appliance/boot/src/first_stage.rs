@@ -9,11 +9,10 @@
 
 use std::fmt;
 
-use firesteel_facts::{Arch, Firmware};
+use firesteel_facts::{Arch, Firmware, Mac};
 
 use crate::entry::Endpoints;
 use crate::features::IpxeFeatures;
-use crate::mac::Mac;
 
 /// What DHCP knows about a client that asks to boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +104,7 @@ pub fn loader_files() -> impl Iterator<Item = &'static str> {
 pub fn first_stage(client: &BootClient, endpoints: &Endpoints) -> Result<FirstStage, Unserved> {
     if client.ipxe.is_some_and(|features| !features.lacks_http()) {
         return Ok(FirstStage {
-            file_or_url: script_url(&client.mac.to_string(), endpoints),
+            file_or_url: script_url(&client.mac.hyphenated(), endpoints),
             vendor_class: None,
             via: Transport::Script,
         });

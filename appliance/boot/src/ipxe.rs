@@ -52,7 +52,7 @@ pub enum RenderError {
 /// The script for a client with this entry.
 pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, RenderError> {
     let mut script = Script::new();
-    script.echo("Firesteel", &format!("this machine is {}", context.request.mac));
+    script.echo("Firesteel", &format!("this machine is {}", context.request.mac.hyphenated()));
     match entry {
         BootEntry::Discovery => {
             script.echo("Firesteel", "it is not known yet: it is inspected, nothing is written to it");
@@ -70,7 +70,7 @@ pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, 
             script.echo("Firesteel", &format!("host {} waits", short(host)));
             script.echo("Firesteel", why);
             script.line(&format!("sleep {WAIT_PAUSE_S}"));
-            let url = script_url(&context.request.mac.to_string(), context.endpoints);
+            let url = script_url(&context.request.mac.hyphenated(), context.endpoints);
             script.retry_loop("script", |script| {
                 script.line(&format!("chain --replace --autofree {url} || goto script-again"));
             });

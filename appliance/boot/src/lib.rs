@@ -17,7 +17,6 @@ pub mod entry;
 pub mod features;
 pub mod first_stage;
 pub mod ipxe;
-pub mod mac;
 pub mod observation;
 pub mod request;
 pub mod route;
@@ -32,10 +31,9 @@ pub use entry::{BootEntry, Endpoints};
 pub use features::IpxeFeatures;
 pub use first_stage::{BootClient, FirstStage, Transport, Unserved, first_stage};
 pub use ipxe::{RenderError, ScriptContext, autoexec, render};
-pub use mac::{Mac, MacError};
 pub use observation::{
     AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal,
-    FileDigest, Observation, ServedBootFiles, UnseenBoot,
+    Observation, ServedBootFiles, UnseenBoot,
 };
 pub use request::{Odd, Platform, RequestError, ScriptRequest};
 pub use route::RoutePath;

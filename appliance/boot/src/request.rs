@@ -6,9 +6,7 @@
 
 use std::fmt;
 
-use firesteel_facts::arch::ipxe_starts_x86;
-
-use crate::mac::Mac;
+use firesteel_facts::{Mac, arch::ipxe_starts_x86};
 
 /// Five parameters; a serial number may be long and every character of it percent-encoded.
 pub const QUERY_BYTES_MAX: usize = 4096;
@@ -191,7 +189,7 @@ mod tests {
             "mac=52-54-00-01-02-03&uuid=3f0c3b1e-0000-4000-8000-525400010203&serial=SN%20%26%2f1&platform=efi&buildarch=x86_64",
         )
         .unwrap();
-        assert_eq!(request.mac.to_string(), "52-54-00-01-02-03");
+        assert_eq!(request.mac.hyphenated(), "52-54-00-01-02-03");
         assert_eq!(request.serial.as_deref(), Some("SN &/1"));
         assert_eq!(request.platform, Platform::Efi);
         assert_eq!(request.buildarch.as_deref(), Some("x86_64"));

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use firesteel_facts::Mac;
+
 use crate::disk_probe::{DRIVE_FIRST, DRIVES_MAX, DiskProbe};
-use crate::mac::Mac;
 use crate::token::TOKEN_CHARS_MAX;
 
 /// One thing that the boot listener serves. [`fmt::Display`] writes the path that [`RoutePath::parse`] reads.
@@ -73,7 +74,7 @@ impl fmt::Display for RoutePath {
             Self::Kernel { token } => write!(f, "/boot/{token}/kernel"),
             Self::Initramfs { token } => write!(f, "/boot/{token}/initramfs"),
             Self::DiskProbe { probe, drive } => write!(f, "/disk-probe/{probe}/{drive:02x}"),
-            Self::NoDisk { mac } => write!(f, "/boot/{mac}/no-disk"),
+            Self::NoDisk { mac } => write!(f, "/boot/{}/no-disk", mac.hyphenated()),
         }
     }
 }

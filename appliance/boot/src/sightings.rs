@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::Mac;
 use jiff::Timestamp;
 
-use crate::mac::Mac;
 use crate::sighting::{Sighting, Stage, Stall};
 
 /// Machines that are no hosts; as many as the store remembers once their agents said hello.

@@ -23,10 +23,11 @@ use std::{fmt, net::IpAddr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use firesteel_facts::Sha256;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::observation::{BootAsker, BootSeal, FileDigest};
+use crate::observation::{BootAsker, BootSeal};
 
 /// Of the sealing key.
 pub const KEY_BYTES: usize = 32;
@@ -246,13 +247,13 @@ fn parse_seal(bytes: &[u8]) -> Option<BootSeal> {
     let (initramfs, rest) = rest.split_first_chunk::<32>()?;
     let agent = match rest {
         [] => None,
-        rest => Some(FileDigest(rest.try_into().ok()?)),
+        rest => Some(Sha256(rest.try_into().ok()?)),
     };
     Some(BootSeal {
         grant: u64::from_be_bytes(*grant),
         asker: if code == 0 { BootAsker::Leased(address) } else { BootAsker::First(address) },
-        kernel: FileDigest(*kernel),
-        initramfs: FileDigest(*initramfs),
+        kernel: Sha256(*kernel),
+        initramfs: Sha256(*initramfs),
         agent,
     })
 }
@@ -293,7 +294,7 @@ mod tests {
     }
 
     fn seal(asker: BootAsker) -> BootSeal {
-        let digest = |byte| FileDigest([byte; 32]);
+        let digest = |byte| Sha256([byte; 32]);
         BootSeal { grant: 7, asker, kernel: digest(1), initramfs: digest(2), agent: Some(digest(3)) }
     }
 

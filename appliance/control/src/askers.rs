@@ -1,40 +1,35 @@
 //! Who asks for a boot script, and whether that may be the machine whose MAC it names.
 //!
 //! ```text
-//!   script(request, from) ─► Control::asked: who holds the address, and by which rule it is judged
-//!                              └─► Control::admit: Observation::ask of the host's attempt
+//!   script(request, from) ─► BootDecisions::asked: who holds the address, and by which rule it is judged
+//!                              └─► BootDecisions::admit: Observation::ask of the host's attempt
 //!                                    ├─► Ok: a token may be made
 //!                                    └─► Err: timeline, condition and log say both addresses; no token
 //! ```
 
 use std::net::IpAddr;
 
-use firesteel_boot::{AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootEntry, Mac, Observation};
+use firesteel_boot::{AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootEntry, Observation};
+use firesteel_facts::Mac;
 
-use crate::{Control, NetworkEvent};
+use crate::{NetworkEvent, boot::BootDecisions};
 
-impl Control {
-    /// Says whether a host has this MAC.
-    #[must_use]
-    pub fn is_host(&self, mac: Mac) -> bool {
-        self.views().by_mac.contains_key(&mac)
-    }
-
+impl BootDecisions {
     /// Says from where this MAC's script is asked for, and how that is judged.
     pub(crate) fn asked(&self, mac: Mac, from: IpAddr) -> Asked {
         let (macs, takes_any) = {
-            let views = self.views();
+            let views = self.shared.views();
             let view = views.by_mac.get(&mac).and_then(|key| views.hosts.get(key));
             let macs = view.map_or_else(|| vec![mac], |view| view.macs.clone());
             (macs, view.is_some_and(|view| view.boots_from_any_address))
         };
-        let holder = match self.leaseholder(from) {
+        let holder = match self.network.leaseholder(from) {
             Some(holder) if macs.contains(&holder) => AddressHolder::Host,
             Some(other) => AddressHolder::Other(other),
             None => AddressHolder::Unleased,
         };
-        let rule = if takes_any { AskerRule::FirstAsker } else { self.config().asker_rule };
-        let leased = self.leased_addresses(&macs).into_iter().map(IpAddr::V4).collect();
+        let rule = if takes_any { AskerRule::FirstAsker } else { self.asker_rule };
+        let leased = self.network.leased_addresses(&macs).into_iter().map(IpAddr::V4).collect();
         Asked { from, holder, rule, leased }
     }
 
@@ -48,14 +43,14 @@ impl Control {
             Ok(None)
         };
         if let Err(mismatch) = &judged {
-            self.note(mac, NetworkEvent::AddressMismatch { text: mismatch.to_string() });
+            self.network.note(mac, NetworkEvent::AddressMismatch { text: mismatch.to_string() });
         }
         judged
     }
 
     fn admit_to_attempt(&self, mac: Mac, attempt: u64, asked: &Asked) -> Result<Option<BootAsker>, AskerMismatch> {
         let (judged, is_news) = {
-            let mut views = self.views();
+            let mut views = self.shared.views();
             let key = views.by_mac.get(&mac).cloned();
             let Some(view) = key.and_then(|key| views.hosts.get_mut(&key)) else { return Ok(None) };
             if view.observation.attempt() != attempt {
@@ -66,7 +61,7 @@ impl Control {
             (judged, was_shown != view.observation.mismatch().is_some())
         };
         if is_news {
-            self.wake_owner(mac);
+            self.shared.wake_owner(mac);
         }
         judged
     }

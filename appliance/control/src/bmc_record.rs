@@ -7,21 +7,8 @@ use firesteel_bmc::{
 use firesteel_resources::host_journal::{BmcModule, BmcProcessor, BmcRecord, BmcVersion};
 use jiff::Timestamp;
 
-use crate::{Control, HostKey};
-
-impl Control {
-    /// Keeps the record; what cannot be stored is read again in some hours.
-    pub(crate) async fn keep_bmc_record(&self, key: &HostKey, inventory: &Inventory, at: Timestamp) {
-        let record = record(inventory, at);
-        let stored = self.inner.journals.change(key, |status| status.bmc = Some(record.clone())).await;
-        if let Err(status) = stored {
-            tracing::warn!(host = %key, error = %status.message, "storing what the BMC told");
-        }
-    }
-}
-
-/// All texts are plain and bounded already.
-fn record(seen: &Inventory, at: Timestamp) -> BmcRecord {
+/// Records what a BMC said of its machine. All texts are plain and bounded already.
+pub(crate) fn record(seen: &Inventory, at: Timestamp) -> BmcRecord {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let secure_boot = seen.secure_boot.clone().unwrap_or_default();
     BmcRecord {

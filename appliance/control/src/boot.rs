@@ -1,18 +1,25 @@
 //! What a machine that asks for its boot script gets, and what its token opens.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{
-    AskerMismatch, BootAsker, BootEntry, Claims, Mac, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken,
-    ipxe::wrong_build, render,
+    AskerMismatch, AskerRule, BootAsker, BootEntry, Claims, Endpoints, KernelArguments, Platform, Purpose,
+    ScriptContext, ScriptRequest, SealedToken, Sealer, ServedBootFiles, ipxe::wrong_build, render,
 };
+use firesteel_facts::Mac;
+use firesteel_runtime::HostKey;
 use firesteel_wire::{NetworkPlan, Seed};
 
 use crate::{
-    Control, Denied, HostKey, NetworkEvent,
+    Denied, NetworkEvent,
     boot_again::BootAgain,
+    boot_observations::BootObservations,
     boot_record::BootStage,
-    discovery::{self, DiscoveryBoot},
+    discovery::{DiscoveryBoot, UnownedMachines},
+    discovery_token::mac_of,
+    network_log::NetworkLog,
+    reconciler::HostReconciler,
+    shared::Shared,
     views::{HostView, NetworkView},
 };
 
@@ -61,10 +68,26 @@ impl Decided {
     }
 }
 
-impl Control {
+/// Decides what a machine gets that boots from the network.
+#[derive(Clone, Debug)]
+pub(crate) struct BootDecisions {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) network: NetworkLog,
+    pub(crate) observations: BootObservations,
+    pub(crate) reconciler: HostReconciler,
+    pub(crate) machines: UnownedMachines,
+    pub(crate) asker_rule: AskerRule,
+    pub(crate) boot_files: ServedBootFiles,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) pin_sha256: Arc<str>,
+    pub(crate) kernel_arguments: Arc<KernelArguments>,
+    pub(crate) sealer: Arc<Sealer>,
+}
+
+impl BootDecisions {
     /// Makes the script for one client, who asks from this address. Never fails: a client that gets no script would
     /// stop without a word, so errors become a script that says them.
-    pub async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
+    pub(crate) async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
         let Decided { entry, token, kind } = self.decide_script(request, from).await;
         let text = self.render(&entry, request, token.as_ref().map(|(token, _)| token));
         if kind == ScriptKind::Boots {
@@ -78,14 +101,15 @@ impl Control {
         let odd = request.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let has_words = !odd.is_empty();
         let event = NetworkEvent::Script { bytes, is_uefi: request.platform == Platform::Efi, odd };
-        let first = claims.filter(|claims| claims.purpose == Purpose::Agent && self.is_first_grant(claims));
+        let first =
+            claims.filter(|claims| claims.purpose == Purpose::Agent && self.observations.is_first_grant(claims));
         if let Some(claims) = first {
-            self.note_boot_stage(claims, BootStage::Script, bytes);
+            self.observations.note_boot_stage(claims, BootStage::Script, bytes);
         }
         if first.is_some() && !has_words {
-            self.watch(request.mac, &event);
+            self.network.watch(request.mac, &event);
         } else {
-            self.note(request.mac, event);
+            self.network.note(request.mac, event);
         }
     }
 
@@ -93,19 +117,19 @@ impl Control {
         let mac = request.mac;
         if let Some(buildarch) = request.wrong_build() {
             // Before anything counts as a boot: this one cannot be one.
-            self.note(mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
+            self.network.note(mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
             return Decided { kind: ScriptKind::WrongBuild, ..Decided::exit(&wrong_build(&shortened(buildarch))) };
         }
-        if !self.knows_hosts().await {
+        if !self.shared.knows_hosts().await {
             return Decided::exit("the appliance is starting: try again");
         }
-        let key = self.views().by_mac.get(&mac).cloned();
+        let key = self.shared.views().by_mac.get(&mac).cloned();
         self.first_step(key).await;
         let asked = self.asked(mac, from);
         let spent = match self.boot_again(mac, &asked).await {
             BootAgain::Mismatch(mismatch) => return self.mismatched(mac, mismatch),
             BootAgain::Live { host, why } => {
-                self.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
+                self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
                 let entry = BootEntry::Wait { host, why };
                 return Decided { entry, token: None, kind: ScriptKind::Waits };
             }
@@ -114,7 +138,7 @@ impl Control {
         };
         let (entry, uid) = self.boot_entry(mac);
         if let BootEntry::Wait { why, .. } = &entry {
-            self.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
+            self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
             return Decided { entry, token: None, kind: ScriptKind::Waits };
         }
         let asker = match self.admit(mac, &entry, &asked) {
@@ -126,7 +150,7 @@ impl Control {
         {
             // Its agent would be taken for a second one. The host goes elsewhere now, so once it may go on nobody is
             // to wait for this boot.
-            if let Some(view) = self.views().host_of(&uid) {
+            if let Some(view) = self.shared.views().host_of(&uid) {
                 view.rebooted_attempt = None;
             }
             let text = format!("the number of this boot is taken, and no other boot of {host} is due now");
@@ -134,9 +158,9 @@ impl Control {
         }
         let mut discovery = None;
         if entry == BootEntry::Discovery {
-            match self.discovered_boot(request).await {
+            match self.machines.discovered_boot(request).await {
                 Ok(boot) => discovery = Some(boot),
-                Err(reason) => return Decided::exit(&reason),
+                Err(error) => return Decided::exit(&error.to_string()),
             }
         }
         match self.boot_token(&entry, &uid, discovery, asker) {
@@ -160,9 +184,7 @@ impl Control {
     }
 
     fn render(&self, entry: &BootEntry, request: &ScriptRequest, token: Option<&SealedToken>) -> String {
-        let config = self.config();
-        let context =
-            ScriptContext { endpoints: &config.endpoints, request, token, arguments: &config.kernel_arguments };
+        let context = ScriptContext { endpoints: &self.endpoints, request, token, arguments: &self.kernel_arguments };
         render(entry, &context).unwrap_or_else(|error| {
             tracing::error!(mac = %request.mac, %error, "rendering a boot script");
             "#!ipxe\necho Firesteel: the boot script could not be made, see the appliance's log\nexit 1\n".to_owned()
@@ -172,16 +194,16 @@ impl Control {
     /// A host that has no boot entry yet (it was just added, or the appliance has just started) gets its
     /// first step before it is answered.
     async fn first_step(&self, key: Option<HostKey>) {
-        let is_new = |key: &HostKey| self.views().hosts.get(key).is_some_and(|view| view.boot_entry.is_none());
+        let is_new = |key: &HostKey| self.shared.views().hosts.get(key).is_some_and(|view| view.boot_entry.is_none());
         let Some(key) = key.filter(is_new) else { return };
-        if let Err(status) = self.step_now(&key).await {
+        if let Err(status) = self.reconciler.step_now(&key).await {
             tracing::warn!(host = %key, error = %status.message, "stepping a host that boots");
         }
     }
 
     /// The entry for a MAC, and the uid of its host.
     fn boot_entry(&self, mac: Mac) -> (BootEntry, String) {
-        let views = self.views();
+        let views = self.shared.views();
         let Some(key) = views.by_mac.get(&mac) else {
             let entry = views.unreadable_host().map_or(BootEntry::Discovery, |why| exit(&why));
             return (entry, String::new());
@@ -209,36 +231,35 @@ impl Control {
             (_, Some(boot)) => (Purpose::Discovery, boot.subject, boot.number),
             (_, None) => return Ok(None),
         };
-        let expires_s = self.age_s().saturating_add(BOOT_TOKEN_S);
+        let expires_s = self.shared.age_s().saturating_add(BOOT_TOKEN_S);
         let mut claims = Claims { purpose, subject, attempt, expires_s, boot: None };
-        claims.boot = asker.map(|asker| self.seal_boot(&claims, asker));
-        Ok(Some((self.config().sealer.seal(&claims)?, claims)))
+        claims.boot = asker.map(|asker| self.observations.seal_boot(&claims, asker));
+        Ok(Some((self.sealer.seal(&claims)?, claims)))
     }
 
     /// Opens a boot token for kernel and initramfs. A loader may ask while the appliance starts.
     ///
     /// # Errors
     /// When the token is not ours, expired, or of an attempt that is over.
-    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
+    pub(crate) async fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
         let claims = self
-            .config()
             .sealer
-            .open_boot(token, self.age_s())
+            .open_boot(token, self.shared.age_s())
             .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
-        if !self.knows_hosts().await {
+        if !self.shared.knows_hosts().await {
             return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
         }
-        let key = self.views().by_uid.get(&claims.subject).cloned();
+        let key = self.shared.views().by_uid.get(&claims.subject).cloned();
         self.first_step(key).await;
         let (mac, network) = match claims.purpose {
             Purpose::Discovery => {
-                let mac = discovery::mac_of(&claims);
+                let mac = mac_of(&claims);
                 (mac.ok_or_else(|| Denied::Token("the token names no MAC".to_owned()))?, NetworkView::Dhcp)
             }
             Purpose::Agent => self.host_of_token(&claims)?,
             Purpose::Instance => return Err(Denied::Token("this token does not boot".to_owned())),
         };
-        if claims.boot.is_none_or(|seal| self.config().boot_files.of(&seal).is_none()) {
+        if claims.boot.is_none_or(|seal| self.boot_files.of(&seal).is_none()) {
             return Err(Denied::Token("the files of this boot are not served any more: boot again".to_owned()));
         }
         let network = match network {
@@ -250,16 +271,16 @@ impl Control {
         let seed = Seed {
             network,
             token: token.to_owned(),
-            appliance: self.config().endpoints.agent_base(),
-            pin_sha256: self.config().pin_sha256.clone(),
-            boot_mac: mac_with_colons(mac),
+            appliance: self.endpoints.agent_base(),
+            pin_sha256: self.pin_sha256.to_string(),
+            boot_mac: mac.to_string(),
         };
         Ok(BootGrant { mac, seed, claims })
     }
 
     /// Boot MAC and network of the host that an agent token names, while its attempt is the current one.
     fn host_of_token(&self, claims: &Claims) -> Result<(Mac, NetworkView), Denied> {
-        let views = self.views();
+        let views = self.shared.views();
         let view = views.by_uid.get(&claims.subject).and_then(|key| views.hosts.get(key));
         let view = view.ok_or_else(|| match views.unreadable_host() {
             Some(why) => Denied::Internal(why),
@@ -285,9 +306,4 @@ fn shortened(word: &str) -> String {
 
 fn exit(reason: &str) -> BootEntry {
     BootEntry::Exit { reason: reason.to_owned() }
-}
-
-/// `52:54:00:12:34:56`, as the kernel writes it.
-pub(crate) fn mac_with_colons(mac: Mac) -> String {
-    mac.to_string().replace('-', ":")
 }

@@ -11,35 +11,20 @@
 //! for this attempt and asks for its script once more: the boot came to nothing, so the disk may have been next. Where
 //! any address will do, each request counts as another boot: a machine may get another address each time.
 
-use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
+use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Observation};
+use firesteel_facts::Mac;
 use firesteel_plan::{
     HostMemory,
-    host::{Limits, live::live_until},
+    host::{Limits, live_until},
 };
 use firesteel_resources::host_journal::BootRecord;
+use firesteel_runtime::HostKey;
 use jiff::SignedDuration;
 use serde::Deserialize as _;
 
-use crate::{Control, HostKey, seen::bound_agent};
+use crate::{boot::BootDecisions, seen::bound_agent};
 
-/// Within this time another request for the script is the same boot.
-const LOADER_TRIES_AGAIN: SignedDuration = SignedDuration::from_secs(10);
-
-/// What a request for a boot script is.
-#[derive(Debug)]
-pub(crate) enum BootAgain {
-    /// No agent of the current attempt has said hello.
-    First,
-    /// That attempt is over.
-    Spent(u64),
-    Live {
-        host: String,
-        why: String,
-    },
-    Mismatch(AskerMismatch),
-}
-
-impl Control {
+impl BootDecisions {
     /// Judges a request, and has the planner open the next attempt where the host booted again.
     pub(crate) async fn boot_again(&self, mac: Mac, asked: &Asked) -> BootAgain {
         let Some((key, entry, attempt)) = self.agent_entry(mac) else { return BootAgain::First };
@@ -58,10 +43,10 @@ impl Control {
             Some(Some(why)) => return BootAgain::Live { host: key.name, why },
             Some(None) => {}
         }
-        if let Some(view) = self.views().hosts.get_mut(&key) {
+        if let Some(view) = self.shared.views().hosts.get_mut(&key) {
             view.rebooted_attempt = Some(attempt);
         }
-        if let Err(status) = self.step_now(&key).await {
+        if let Err(status) = self.reconciler.step_now(&key).await {
             tracing::error!(host = %key, error = %status.message, "could not step a host that booted again");
         }
         BootAgain::Spent(attempt)
@@ -70,16 +55,16 @@ impl Control {
     /// Whether a token of this attempt was given a while ago, after the host was seen off, and no agent came by it. A
     /// loader that tries again is faster.
     async fn came_to_nothing(&self, key: &HostKey, attempt: u64) -> bool {
-        let Ok(Some(journal)) = self.inner.journals.read(key).await else { return false };
+        let Ok(Some(journal)) = self.shared.handles.journals.read(key).await else { return false };
         let memory = HostMemory::deserialize(&journal.memory).unwrap_or_default();
         let is_cut = memory.clean_boot.is_some_and(|boot| boot.attempt == attempt && boot.is_cut_again());
         let given_at = journal.boot.filter(|boot| boot.attempt == attempt).and_then(|boot| boot.script_at);
-        is_cut && given_at.is_some_and(|at| self.now().duration_since(at) > LOADER_TRIES_AGAIN)
+        is_cut && given_at.is_some_and(|at| self.shared.now().duration_since(at) > LOADER_TRIES_AGAIN)
     }
 
     /// After a restart of the appliance the journal says which address asked first.
     fn remember_first(&self, key: &HostKey, attempt: u64, boot: Option<&BootRecord>) {
-        let mut views = self.views();
+        let mut views = self.shared.views();
         let Some(view) = views.hosts.get_mut(key) else { return };
         if view.observation.attempt() != attempt {
             view.observation = Observation::of(attempt);
@@ -92,12 +77,12 @@ impl Control {
     }
 
     fn is_unseen(&self, key: &HostKey, attempt: u64) -> bool {
-        self.views().hosts.get(key).is_some_and(|view| view.unseen_attempt == Some(attempt))
+        self.shared.views().hosts.get(key).is_some_and(|view| view.unseen_attempt == Some(attempt))
     }
 
     /// Host, entry and attempt of a MAC whose entry is the agent.
     fn agent_entry(&self, mac: Mac) -> Option<(HostKey, BootEntry, u64)> {
-        let views = self.views();
+        let views = self.shared.views();
         let key = views.by_mac.get(&mac)?;
         let entry = views.hosts.get(key)?.boot_entry.clone()?;
         let BootEntry::Agent { attempt, .. } = entry else { return None };
@@ -106,7 +91,7 @@ impl Control {
 
     /// Whether the attempt's agent has said hello, and if so why it counts as live.
     async fn bound_and_live(&self, key: &HostKey, attempt: u64) -> Option<Option<String>> {
-        let journal = match self.inner.journals.read(key).await {
+        let journal = match self.shared.handles.journals.read(key).await {
             Ok(journal) => journal?,
             Err(status) => {
                 tracing::error!(host = %key, error = %status.message, "could not read a journal");
@@ -117,13 +102,30 @@ impl Control {
         let binding = journal.agent.as_ref().filter(|agent| agent.attempt == attempt)?;
         let memory = HostMemory::deserialize(&journal.memory).unwrap_or_default();
         let agent = {
-            let views = self.views();
+            let views = self.shared.views();
             let view = views.hosts.get(key)?;
-            bound_agent(binding, &view.agent, &journal, self.inner.started_at)
+            bound_agent(binding, &view.agent, &journal, self.shared.started_at)
         };
-        let until = live_until(&agent, &memory, self.inner.started_at, &Limits::default(), self.now());
+        let until = live_until(&agent, &memory, self.shared.started_at, &Limits::default(), self.shared.now());
         Some(until.map(|until| {
             format!("its agent may still be at work; another boot begins when it leaves, or is silent until {until:.0}")
         }))
     }
+}
+
+/// Within this time another request for the script is the same boot.
+const LOADER_TRIES_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// What a request for a boot script is.
+#[derive(Debug)]
+pub(crate) enum BootAgain {
+    /// No agent of the current attempt has said hello.
+    First,
+    /// That attempt is over.
+    Spent(u64),
+    Live {
+        host: String,
+        why: String,
+    },
+    Mismatch(AskerMismatch),
 }

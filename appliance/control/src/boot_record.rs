@@ -10,10 +10,10 @@
 //! After a restart of the appliance a hello counts by what is written.
 
 use firesteel_boot::{BootAsker, BootFileName, BootSeal};
+use firesteel_plan::journal;
 use firesteel_resources::host_journal::{BootRecord, HostJournalStatus, SentRecord};
+use firesteel_runtime::event;
 use jiff::Timestamp;
-
-use crate::journals::{self, event};
 
 /// A stage that the boot of a token came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl StageNote {
 
     /// Takes a stage of the host's current attempt into its journal, unless it is there.
     pub(crate) fn record(&self, status: &mut HostJournalStatus) {
-        if journals::attempt(status) != self.attempt {
+        if journal::attempt(status) != self.attempt {
             return;
         }
         let known = status.boot.take().filter(|boot| boot.attempt == self.attempt);
@@ -112,7 +112,7 @@ pub(crate) fn sent_files(status: &HostJournalStatus, attempt: u64, seal: &BootSe
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_boot::FileDigest;
+    use firesteel_facts::Sha256;
 
     use super::*;
 
@@ -120,8 +120,8 @@ mod tests {
         let seal = BootSeal {
             grant,
             asker: BootAsker::Leased([10, 77, 0, 100].into()),
-            kernel: FileDigest([1; 32]),
-            initramfs: FileDigest([2; 32]),
+            kernel: Sha256([1; 32]),
+            initramfs: Sha256([2; 32]),
             agent: None,
         };
         StageNote { at: Timestamp::from_second(second).unwrap(), attempt: 4, seal, stage, bytes: 100 }
@@ -170,13 +170,13 @@ mod tests {
         let mut status = journal();
         note(BootStage::Script, 7, 1).record(&mut status);
         let first = BootAsker::First([10, 77, 0, 200].into());
-        let seal = BootSeal { asker: first, kernel: FileDigest([9; 32]), ..note(KERNEL, 8, 1).seal };
+        let seal = BootSeal { asker: first, kernel: Sha256([9; 32]), ..note(KERNEL, 8, 1).seal };
         let at = Timestamp::from_second(5).unwrap();
         note_hello(&mut status, 4, &seal, at);
         note(INITRAMFS, 7, 6).record(&mut status);
         let boot = status.boot.unwrap();
         assert_eq!((boot.by.as_str(), boot.address.as_str()), (BootRecord::BY_FIRST, "10.77.0.200"));
-        assert_eq!((boot.kernel_sha256, boot.hello_at), (FileDigest([9; 32]).to_string(), Some(at)));
+        assert_eq!((boot.kernel_sha256, boot.hello_at), (Sha256([9; 32]).to_string(), Some(at)));
         assert!(boot.script_at.is_some());
 
         let mut early = journal();
@@ -195,6 +195,6 @@ mod tests {
         assert_eq!(sent_files(&status, 4, &sealed), [BootFileName::Kernel, BootFileName::Initramfs]);
         assert_eq!(sent_files(&status, 5, &sealed), [], "another attempt");
         assert_eq!(sent_files(&status, 4, &BootSeal { grant: 8, ..sealed }), [], "another token");
-        assert_eq!(sent_files(&status, 4, &BootSeal { kernel: FileDigest([9; 32]), ..sealed }), [], "other files");
+        assert_eq!(sent_files(&status, 4, &BootSeal { kernel: Sha256([9; 32]), ..sealed }), [], "other files");
     }
 }

@@ -3,21 +3,16 @@
 //! It is fed with the events of DHCP, TFTP and HTTP and with the agents' hellos, and read by the API and by the steps
 //! of hosts. Nothing of it is stored: after a restart of the appliance machines appear with their next request.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firesteel_boot::{Mac, Sightings, Stage, Stall, ipxe::wrong_build};
+use firesteel_boot::{Sightings, Stage, Stall, ipxe::wrong_build};
+use firesteel_facts::Mac;
 use firesteel_plan::host::NetbootSeen;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::{Asker, Control, NetworkEvent, runtime::timeout};
-
-/// The longest sleep: the wall clock may be set while it waits.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
+use crate::{Asker, NetworkEvent};
 
 /// A machine that is no host, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +36,7 @@ pub struct UnknownHost {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BootWatch {
     table: Arc<Mutex<Sightings>>,
-    changed: Arc<Notify>,
+    pub(crate) changed: Arc<Notify>,
 }
 
 impl BootWatch {
@@ -86,7 +81,7 @@ impl BootWatch {
         let strangers = table.iter().filter(|(mac, _)| !is_owned(mac));
         let mut unknown: Vec<UnknownHost> = strangers
             .map(|(mac, seen)| UnknownHost {
-                mac: crate::boot::mac_with_colons(mac),
+                mac: mac.to_string(),
                 first_seen: seen.first_at,
                 last_seen: seen.at,
                 stage: seen.stage.to_string(),
@@ -99,7 +94,7 @@ impl BootWatch {
         unknown
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sightings> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Sightings> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,31 +131,6 @@ fn stage(event: &NetworkEvent, is_host: bool) -> Option<Stage> {
 
 /// The name of iPXE's own first script.
 const AUTOEXEC: &str = "autoexec.ipxe";
-
-/// Says of each boot that came to a stop that it did.
-pub(crate) async fn run(control: Control) -> Result<(), String> {
-    let watch = control.inner.boot_watch.clone();
-    loop {
-        let runtime = &*control.config().runtime;
-        let due = watch.lock().poll_timeout();
-        let wait = due.map_or(SLEEP_MAX, |at| {
-            Duration::try_from(at.duration_since(control.now())).unwrap_or_default().min(SLEEP_MAX)
-        });
-        if due.is_some() {
-            timeout(runtime, wait, watch.changed.notified()).await;
-        } else {
-            watch.changed.notified().await;
-        }
-        let stalls = watch.lock().handle_timeout(control.now());
-        stalls.into_iter().for_each(|(mac, stall)| report(&control, mac, &stall));
-    }
-}
-
-fn report(control: &Control, mac: Mac, stall: &Stall) {
-    tracing::warn!(%mac, "{stall}");
-    control.note(mac, NetworkEvent::BootStalled { text: stall.to_string() });
-    control.wake_owner(mac);
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,604 +1,217 @@
-//! The handle that the listeners call, and the loop behind it.
+//! What the listeners call, and the loops behind it.
 
+use firesteel_facts::Mac;
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    future::Future,
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
-use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
-use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
-use firesteel_plan::{policy::Trigger, skew::Minimum};
-use firesteel_resources::{
-    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, HostJournal, MachineConfig,
-    MachineConfigPool, MachineConfiguration, ObjectMeta, Receipt, Secret,
-};
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use firesteel_boot::{BootFileName, Claims, ScriptRequest};
+use firesteel_kube::Status;
+use firesteel_plan::host::outlook::Outlook;
+use firesteel_runtime::{ControllerError, Loop};
+use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply};
 use jiff::Timestamp;
-use ring::{hmac, signature::Ed25519KeyPair};
-use serde_json::Value;
-use tokio::sync::{Mutex as AsyncMutex, SetOnce, mpsc};
+use prometheus_client::registry::Registry;
 
 use crate::{
-    HostKey,
-    boot_watch::{self, BootWatch, UnknownHost},
-    catalogue::Streams,
-    clock::{self, StoreClock},
-    configs::{ConfigSettings, settings::Origins},
-    events,
-    first_boots::FirstBoots,
-    groups::Groups,
-    images::Images,
-    journals::Journals,
-    leases::LiveLeases,
+    BootGrant, BootScript, Denied, NetworkEvent,
+    boot_watch::UnknownHost,
+    clock_doubt,
     logs::HostLogs,
-    metrics::Metrics,
-    notes,
-    policy::Policy,
-    pools::Pools,
-    power::BmcDriver,
-    queue::Queue,
-    runtime::{Ending, Runtime, Task, timeout},
-    strangers::RememberedStrangers,
-    trust::Trust,
-    views::{Identity, Views},
+    network_log,
+    parts::{Config, Parts},
+    survey::{Fleet, Survey},
 };
 
 /// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
 const STEPPERS: usize = 4;
-/// How often a step that somebody waits for is made again where others wrote in between.
-const STEPS_NOW_MAX: usize = 20;
-/// Network events waiting for the database, and as many stages of boots. A boot makes about ten.
-const NOTES_MAX: usize = 4096;
 
-/// The group of pools and what they are rendered from.
-const MACHINE_CONFIGS: &str = "machineconfiguration.openshift.io";
-/// Between two looks at a host of which something is damaged.
-const DAMAGE_LOOKED_AT: Duration = Duration::from_secs(60);
-/// Longest wait of a request for the hosts to be read from the store after a start.
-const START_MAX: Duration = Duration::from_secs(5);
-
-/// What the appliance gives to its control loop.
-pub struct Config {
-    pub core: Core,
-    pub runtime: Arc<dyn Runtime>,
-    pub clock: StoreClock,
-    pub images: Arc<dyn Images>,
-    pub bmc: Arc<dyn BmcDriver>,
-    pub endpoints: Endpoints,
-    /// Which askers for boot scripts may be hosts.
-    pub asker_rule: AskerRule,
-    /// What is served to boot the agent.
-    pub boot_files: ServedBootFiles,
-    pub sealer: Sealer,
-    pub nonce_key: hmac::Key,
-    pub receipt_key: Ed25519KeyPair,
-    /// The CA that hosts trust.
-    pub trust: Trust,
-    /// The config server.
-    pub configs: ConfigSettings,
-    pub pin_sha256: String,
-    pub kernel_arguments: KernelArguments,
-    /// How BMC certificates are judged, unless a host says otherwise.
-    pub bmc_tls: firesteel_bmc::Tls,
-    /// Hosts that are inspected, provisioned or deprovisioned at a time.
-    pub hosts_at_once: usize,
-    /// Boot images that are older stand against an upgrade.
-    pub boot_image_minimum: Minimum,
-    /// Whether the API is told of what happens to hosts by events, which somebody has to forget.
-    pub tells_events: bool,
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("endpoints", &self.endpoints).finish_non_exhaustive()
-    }
-}
-
-/// Shared by listeners and loop; clones are cheap.
+/// Is what the listeners call. Clones share all of it.
 #[derive(Clone, Debug)]
 pub struct Control {
-    pub(crate) inner: Arc<Inner>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) config: Config,
-    pub(crate) hosts: Objects<BareMetalHost>,
-    pub(crate) secrets: Objects<Secret>,
-    pub(crate) hardware: Objects<HardwareData>,
-    pub(crate) discovered: Objects<DiscoveredHost>,
-    pub(crate) halts: Objects<Halt>,
-    pub(crate) receipts: Objects<Receipt>,
-    pub(crate) pool_objects: Objects<MachineConfigPool>,
-    pub(crate) config_objects: Objects<MachineConfig>,
-    pub(crate) pools: Pools,
-    pub(crate) origins: Origins,
-    pub(crate) boot_streams: Objects<BootImageStream>,
-    pub(crate) host_groups: Objects<HostGroup>,
-    /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
-    pub(crate) group_values: Objects<Value>,
-    pub(crate) configurations: Objects<MachineConfiguration>,
-    pub(crate) configuration_values: Objects<Value>,
-    pub(crate) machine_api_sets: Objects<Value>,
-    pub(crate) cluster_api_sets: Objects<Value>,
-    pub(crate) streams: Streams,
-    pub(crate) groups: Groups,
-    pub(crate) policy: Policy,
-    pub(crate) journals: Journals,
-    pub(crate) logs: HostLogs,
-    pub(crate) boot_watch: BootWatch,
-    pub(crate) leases: LiveLeases,
-    pub(crate) first_boots: FirstBoots,
-    pub(crate) strangers: Mutex<RememberedStrangers>,
-    /// One reads which machines are remembered, and the others wait for that.
-    pub(crate) strangers_reading: AsyncMutex<()>,
-    pub(crate) metrics: Metrics,
-    pub(crate) queue: Queue,
-    views: Mutex<Views>,
-    pub(crate) started_at: Timestamp,
-    /// All hosts have been read since the start: who is unknown now is unknown.
-    synced: SetOnce<()>,
-    /// All halts have been read since the start.
-    pub(crate) halts_read: SetOnce<()>,
-    notes: mpsc::Sender<notes::Note>,
-    notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
-    stages: mpsc::Sender<notes::Note>,
-    stages_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
-    events: mpsc::Sender<Occurrence>,
-    events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
-    tasks: mpsc::UnboundedSender<(TaskThreads, Task)>,
-    tasks_end: Mutex<Option<mpsc::UnboundedReceiver<(TaskThreads, Task)>>>,
-}
-
-/// On which threads a task runs.
-#[derive(Clone, Copy, Debug)]
-enum TaskThreads {
-    /// Those of control and of whatever serves hosts.
-    Shared,
-    /// Those for what is said to addresses that users name.
-    Outward,
-}
-
-impl fmt::Debug for Inner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Waits until all hosts have been read after a start.
-    pub(crate) async fn hosts_read(&self) {
-        self.synced.wait().await;
-    }
-}
-
-/// A step under way. It ends with this, also where nobody waits for it any more: whoever asked for a boot
-/// script may have hung up. The host would never be stepped again, so one that was broken off is made up for.
-struct Stepping<'a> {
-    control: &'a Control,
-    begun: (HostKey, &'static str),
-    is_over: bool,
-}
-
-impl Stepping<'_> {
-    fn end(mut self) {
-        self.is_over = true;
-    }
-}
-
-impl Drop for Stepping<'_> {
-    fn drop(&mut self) {
-        self.control.views().running.remove(&self.begun);
-        if !self.is_over {
-            self.control.inner.queue.wake(&self.begun.0);
-        }
-    }
+    parts: Arc<Parts>,
 }
 
 impl Control {
     /// # Errors
-    /// When the registry lacks a kind that control needs, or the settings of the config server are wrong.
-    pub fn new(config: Config) -> Result<Self, Status> {
-        let core = &config.core;
-        let origins = config.configs.origins(&config.endpoints);
-        let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
-        let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?.with_reserve();
-        let (notes, notes_end) = mpsc::channel(NOTES_MAX);
-        let (stages, stages_end) = mpsc::channel(NOTES_MAX);
-        let (events, events_end) = mpsc::channel(events::EVENTS_MAX);
-        let (tasks, tasks_end) = mpsc::unbounded_channel();
-        Ok(Self {
-            inner: Arc::new(Inner {
-                // What the planner says of hosts goes on when room is short, or no host could be deleted then.
-                hosts: Objects::new(core, "metal3.io", "BareMetalHost")?.with_reserve(),
-                secrets: Objects::new(core, "", "Secret")?,
-                hardware: Objects::new(core, "metal3.io", "HardwareData")?,
-                discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
-                halts: Objects::new(core, "firesteel.dev", "Halt")?,
-                receipts: Objects::new(core, "firesteel.dev", "Receipt")?.with_reserve(),
-                pool_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfigPool")?,
-                config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
-                pools: Pools::default(),
-                origins,
-                boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
-                host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
-                group_values: Objects::new(core, "firesteel.dev", "HostGroup")?,
-                configurations: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
-                configuration_values: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
-                machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
-                cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
-                streams: Streams::default(),
-                groups: Groups::new(Arc::clone(&config.runtime)),
-                policy: Policy::default(),
-                journals: Journals::new(journals),
-                logs: HostLogs::default(),
-                boot_watch: BootWatch::default(),
-                leases: LiveLeases::default(),
-                first_boots: FirstBoots::default(),
-                strangers: Mutex::default(),
-                strangers_reading: AsyncMutex::default(),
-                metrics: Metrics::default(),
-                queue: Queue::new(Arc::clone(&config.runtime)),
-                views: Mutex::new(Views::new(config.hosts_at_once)),
-                started_at: config.runtime.now(),
-                synced: SetOnce::new(),
-                halts_read: SetOnce::new(),
-                notes,
-                notes_end: Mutex::new(Some(notes_end)),
-                stages,
-                stages_end: Mutex::new(Some(stages_end)),
-                events,
-                events_end: Mutex::new(Some(events_end)),
-                tasks,
-                tasks_end: Mutex::new(Some(tasks_end)),
-                config,
-            }),
-        })
+    /// When the registry lacks a kind that control needs.
+    pub fn new(config: &Config) -> Result<Self, Status> {
+        Ok(Self { parts: Arc::new(Parts::new(config)?) })
     }
 
     /// Runs until the first part fails or panics; everything that control does runs below this.
     ///
     /// # Errors
     /// When the store fails, or a task panicked.
-    pub async fn run(&self) -> Result<(), String> {
-        let take = |what: &str| format!("control is running already: its {what} are taken");
-        let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
-        let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
-        let stages_end = lock(&self.inner.stages_end).take().ok_or_else(|| take("stages"))?;
-        let events_end = lock(&self.inner.events_end).take().ok_or_else(|| take("events"))?;
-        let (failures, mut failed) = mpsc::unbounded_channel();
-        let runtime = &*self.inner.config.runtime;
-        let mut tasks: FuturesUnordered<Ending> = FuturesUnordered::new();
-        tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_halts(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_damage(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_pools(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_streams(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_groups(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().run_groups(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_configuration(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_machine_api_sets(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().follow_cluster_api_sets(), &failures)));
-        tasks.push(runtime.spawn(watched(self.clone().run_policy(), &failures)));
-        tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end, stages_end), &failures)));
-        tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
-        tasks.push(runtime.spawn(watched(boot_watch::run(self.clone()), &failures)));
-        tasks.push(runtime.spawn(watched(clock::run(self.clone()), &failures)));
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        let taken = ControllerError::Running;
+        let parts = &self.parts;
+        let notes_end = lock(&parts.notes_end).take();
+        let notes_end = notes_end.ok_or(taken("control is running already: its notes are taken"))?;
+        let stages_end = lock(&parts.stages_end).take();
+        let stages_end = stages_end.ok_or(taken("control is running already: its stages are taken"))?;
+        let events = parts.shared.events().clone();
+        let mut loops: Vec<Loop> = vec![
+            Box::pin(parts.reconciler.clone().follow_hosts()),
+            Box::pin(parts.reconciler.clone().follow_secrets()),
+            Box::pin(parts.halts.clone().follow_halts()),
+            Box::pin(parts.reconciler.clone().follow_damage()),
+            Box::pin(parts.reconciler.clone().follow_index()),
+            Box::pin(network_log::run(parts.network.clone(), notes_end, stages_end)),
+            Box::pin(async move { events.run().await }),
+            Box::pin(network_log::watch_boots(parts.network.clone())),
+            Box::pin(clock_doubt::run(Arc::clone(&parts.shared))),
+        ];
         for _ in 0..STEPPERS {
-            let control = self.clone();
-            tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
+            let reconciler = parts.reconciler.clone();
+            loops.push(Box::pin(async move { reconciler.step_forever().await }));
         }
-        loop {
-            tokio::select! {
-                biased;
-                Some(error) = failed.recv() => return Err(error),
-                Some(ended) = tasks.next() => ended?,
-                Some((threads, task)) = tasks_end.recv() => tasks.push(match threads {
-                    TaskThreads::Shared => runtime.spawn(task),
-                    TaskThreads::Outward => runtime.spawn_outward(task),
-                }),
-            }
-        }
+        parts.shared.tasks.run(&*parts.shared.handles.runtime, loops).await
     }
 
-    /// Has something done beside the steps; ends with the control loop.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.send_task(TaskThreads::Shared, Box::pin(task));
+    /// Makes the script for one client, who asks from this address. Never fails: a client that gets no script would
+    /// stop without a word, so errors become a script that says them.
+    pub async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
+        self.parts.boots.script(request, from).await
     }
 
-    /// The same on threads of their own: what is said to a BMC or an origin of images may take all of a thread's time.
-    pub(crate) fn spawn_outward(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.send_task(TaskThreads::Outward, Box::pin(task));
+    /// Opens a boot token for kernel and initramfs. A loader may ask while the appliance starts.
+    ///
+    /// # Errors
+    /// When the token is not ours, expired, or of an attempt that is over.
+    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
+        self.parts.boots.open_boot(token).await
     }
 
-    fn send_task(&self, threads: TaskThreads, task: Task) {
-        if self.inner.tasks.send((threads, task)).is_err() {
-            tracing::debug!("a task came after the control loop ended");
-        }
+    /// Answers the first message of a boot.
+    ///
+    /// # Errors
+    /// A refusal with its reason; see [`firesteel_wire::RefusalReason`].
+    pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
+        self.parts.agents.hello(hello, remote).await
     }
 
-    /// The views, for a few instructions: never across an await.
-    pub(crate) fn views(&self) -> MutexGuard<'_, Views> {
-        lock(&self.inner.views)
+    /// Takes a report and says what is next; holds the answer to an idle agent.
+    ///
+    /// # Errors
+    /// A refusal with its reason; see [`firesteel_wire::RefusalReason`].
+    pub async fn report(&self, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
+        self.parts.agents.report(report, remote).await
     }
 
-    pub(crate) fn config(&self) -> &Config {
-        &self.inner.config
+    /// The new OS says that it runs.
+    ///
+    /// # Errors
+    /// When the nonce is not the one of the config that the host's newest installation fetched.
+    pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), Denied> {
+        self.parts.instances.running(uid, nonce, remote).await
     }
 
-    /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
-    /// and its agent like one of a host that is gone. `false`: they were not in time.
-    pub(crate) async fn knows_hosts(&self) -> bool {
-        let all = async {
-            self.inner.synced.wait().await;
-            self.inner.halts_read.wait().await;
-        };
-        timeout(&*self.inner.config.runtime, START_MAX, all).await.is_some()
+    /// The first boot of a new OS failed; `log` is the tail of what it said. A token whose deadline is over is good
+    /// enough for this: it may be why the boot failed.
+    ///
+    /// # Errors
+    /// When the token is of no installation that is on a disk and does not run.
+    pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), Denied> {
+        self.parts.instances.first_boot_failed(token, log, remote).await
     }
 
-    /// The wall clock.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.inner.config.runtime.now()
+    /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
+    /// is whole by it, for the first time.
+    pub fn boot_bytes_sent(&self, claims: &Claims, file: BootFileName, range: Range<u64>) -> bool {
+        self.parts.observations.boot_bytes_sent(claims, file, range)
     }
 
-    /// How old the store is: by this the deadlines of tokens are counted.
-    pub(crate) fn age_s(&self) -> u64 {
-        self.config().clock.age_s()
+    /// Takes an event of the machine with this MAC into its host's journal, too. Never waits; drops the event when too
+    /// many are waiting.
+    pub fn note(&self, mac: Mac, event: NetworkEvent) {
+        self.parts.network.note(mac, event);
     }
 
-    pub(crate) async fn sleep(&self, duration: Duration) {
-        let runtime = &self.inner.config.runtime;
-        runtime.sleep_until(runtime.uptime() + duration).await;
+    /// A file of a boot was fetched whole in one answer. Where that was a stage of the boot, it is written as such.
+    pub fn boot_file_fetched(&self, mac: Mac, event: NetworkEvent, is_stage: bool) {
+        self.parts.network.boot_file_fetched(mac, event, is_stage);
     }
 
-    pub(crate) fn stages(&self) -> &mpsc::Sender<notes::Note> {
-        &self.inner.stages
+    /// Takes in an event of a machine of which only the address is known; nothing when no machine has a lease of it.
+    pub fn note_address(&self, address: IpAddr, event: NetworkEvent) {
+        self.parts.network.note_address(address, event);
     }
 
-    pub(crate) fn notes(&self) -> &mpsc::Sender<notes::Note> {
-        &self.inner.notes
+    /// Takes in a lease of our DHCP. Earlier leases of the machine and of the address are over.
+    pub fn leased(&self, mac: Mac, address: Ipv4Addr, until: Timestamp) {
+        self.parts.network.leased(mac, address, until);
+    }
+
+    /// Takes in that a machine gave its address back, or may not use it.
+    pub fn lease_ended(&self, mac: Mac, address: Ipv4Addr) {
+        self.parts.network.lease_ended(mac, address);
+    }
+
+    /// Looks up the machine that has a live lease of this address.
+    #[must_use]
+    pub fn leaseholder(&self, address: IpAddr) -> Option<Mac> {
+        self.parts.network.leaseholder(address)
+    }
+
+    /// Names the hosts that are known at an address, by their uids: mostly one or none; several behind one NAT.
+    #[must_use]
+    pub fn hosts_at(&self, address: IpAddr) -> Vec<Arc<str>> {
+        self.parts.network.hosts_at(address)
+    }
+
+    /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
+    pub fn images_removed(&self, raw_sha256: &[String]) {
+        self.parts.images.images_removed(raw_sha256);
+    }
+
+    /// Says whether a host has this MAC.
+    #[must_use]
+    pub fn is_host(&self, mac: Mac) -> bool {
+        self.parts.shared.is_host(mac)
     }
 
     /// What the agents of the hosts say, their kernels and their consoles.
     #[must_use]
     pub fn logs(&self) -> HostLogs {
-        self.inner.logs.clone()
+        self.parts.shared.logs.clone()
     }
 
     /// Lists the machines that are no hosts and boot from the network, with how far each came.
     #[must_use]
     pub fn unknown_hosts(&self) -> Vec<UnknownHost> {
-        let owned: BTreeSet<Mac> = self.views().by_mac.keys().copied().collect();
-        self.inner.boot_watch.unknown(self.now(), |mac| owned.contains(mac))
+        let owned: BTreeSet<Mac> = self.parts.shared.views().by_mac.keys().copied().collect();
+        self.parts.shared.boot_watch.unknown(self.parts.shared.now(), |mac| owned.contains(mac))
     }
 
-    pub(crate) fn events(&self) -> &mpsc::Sender<Occurrence> {
-        &self.inner.events
+    /// Whether the fleet gets where it is to be. A host that no step has looked at since the start progresses.
+    #[must_use]
+    pub fn fleet(&self) -> Fleet {
+        let now = self.parts.shared.now();
+        let views = self.parts.shared.views();
+        Fleet::of(views.hosts.iter().map(|(key, view)| {
+            let prospect = view.standing.as_ref().map(|standing| standing.prospect);
+            let outlook = prospect.map(|prospect| prospect.at(view.agent.progress_at, now));
+            (key.clone(), outlook.unwrap_or(Outlook::Progressing))
+        }))
     }
 
-    async fn step_forever(&self) -> Result<(), String> {
-        // A host cannot be judged before all are known: another one may have its MAC.
-        self.inner.synced.wait().await;
-        // Nor whether its disks may be changed.
-        self.inner.halts_read.wait().await;
-        loop {
-            let key = self.inner.queue.next().await;
-            // One step of one host at a time: a second stepper puts it back.
-            let Some(stepping) = self.begin_step(&key) else {
-                self.inner.queue.wake_in(&key, Duration::from_millis(20));
-                continue;
-            };
-            if let Err(status) = self.step_begun(&key, stepping).await {
-                // A conflict means that somebody wrote in between: what they wrote is to be seen first.
-                let delay = match (status.is_conflict(), status.is_unreadable()) {
-                    (true, _) => Duration::ZERO,
-                    // Its end is told.
-                    (false, true) => DAMAGE_LOOKED_AT,
-                    (false, false) => Duration::from_secs(5),
-                };
-                if !status.is_conflict() {
-                    self.inner.metrics.step_failed();
-                    tracing::error!(host = %key, error = %status.message, "stepping a host");
-                }
-                self.inner.queue.wake_in(&key, delay);
-            }
+    /// Names what is counted of hosts.
+    pub fn register_metrics(&self, to: &mut Registry) {
+        self.parts.shared.metrics.register(to);
+    }
+
+    /// How the hosts are now.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        Survey {
+            queued: self.parts.shared.handles.queue.len(),
+            ..Survey::of(&self.parts.shared.views(), self.parts.shared.now())
         }
     }
-
-    /// Steps a host at once, for a caller who needs what follows; waits for a step under way. Of a step that was
-    /// broken off a write may still be on its way, and others note in the same journal: who comes between is read,
-    /// and the step made again.
-    pub(crate) async fn step_now(&self, key: &HostKey) -> Result<(), Status> {
-        for _ in 1..STEPS_NOW_MAX {
-            match self.one_step_now(key).await {
-                Err(status) if status.is_conflict() => {}
-                result => return result,
-            }
-        }
-        self.one_step_now(key).await
-    }
-
-    async fn one_step_now(&self, key: &HostKey) -> Result<(), Status> {
-        let stepping = self.wait_for_step(key).await;
-        self.step_begun(key, stepping).await
-    }
-
-    async fn wait_for_step(&self, key: &HostKey) -> Stepping<'_> {
-        loop {
-            match self.begin_step(key) {
-                Some(stepping) => return stepping,
-                None => self.sleep(Duration::from_millis(5)).await,
-            }
-        }
-    }
-
-    /// Does something while no step of the host is under way: the journal that is read in it stays as it is, as far as
-    /// the planner writes it.
-    pub(crate) async fn between_steps<R>(&self, key: &HostKey, work: impl Future<Output = R>) -> R {
-        let stepping = self.wait_for_step(key).await;
-        let result = work.await;
-        stepping.end();
-        result
-    }
-
-    async fn step_begun(&self, key: &HostKey, stepping: Stepping<'_>) -> Result<(), Status> {
-        let result = self.step(key).await;
-        match &result {
-            Ok(()) => self.thaw(key),
-            Err(status) if status.is_unreadable() => self.freeze(key, status).await,
-            Err(_) => {}
-        }
-        if result.as_ref().is_err_and(|status| !status.is_conflict()) {
-            // The others do not wait for a host that cannot say what it does. A write that was not acknowledged may
-            // have been made.
-            let has_slot = self.has_slot(key).await;
-            let next = self.views().slots.cannot_say(key, has_slot);
-            next.iter().for_each(|key| self.inner.queue.wake(key));
-        }
-        stepping.end();
-        result
-    }
-
-    /// Whether the host has a slot by its stored memory; `None` where that cannot be read.
-    async fn has_slot(&self, key: &HostKey) -> Option<bool> {
-        let journal = self.inner.journals.read(key).await.ok()?;
-        Some(journal.is_some_and(|journal| !journal.memory["admitted"].is_null()))
-    }
-
-    /// `None` while another step of the host is under way.
-    fn begin_step(&self, key: &HostKey) -> Option<Stepping<'_>> {
-        let begun = (key.clone(), "step");
-        self.views().running.insert(begun.clone()).then(|| Stepping { control: self, begun, is_over: false })
-    }
-
-    async fn follow_hosts(self) -> Result<(), String> {
-        let mut changes = self.inner.hosts.subscribe().await.map_err(|status| status.message)?;
-        let mut known: BTreeMap<HostKey, ObjectMeta> = BTreeMap::new();
-        loop {
-            match changes.next().await.map_err(|status| status.message)? {
-                Change::Applied(host) => {
-                    let key = key_of(&host);
-                    self.host_is_readable(&key);
-                    // A status is what a step made of the rest: it asks for no other one.
-                    let asked = ObjectMeta { resource_version: String::new(), ..host.metadata.clone() };
-                    if known.get(&key) == Some(&asked) {
-                        continue;
-                    }
-                    known.insert(key.clone(), asked);
-                    let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
-                    self.views().learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
-                    self.forget_discovered(&macs);
-                    self.inner.queue.wake(&key);
-                }
-                Change::Deleted(host) => {
-                    let key = key_of(&host);
-                    self.host_is_readable(&key);
-                    known.remove(&key);
-                    let is_current = self.views().hosts.get(&key).is_none_or(|view| view.uid == host.metadata.uid);
-                    self.views().host_went(&key, &host.metadata.uid);
-                    // Its namesake, which was made since, may have one of its own already.
-                    if is_current {
-                        self.free_slot(&key);
-                    }
-                    self.views().consoles.end(&key);
-                    self.inner.pools.host_changed(true);
-                    self.inner.logs.forget(&key);
-                    if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
-                        tracing::warn!(host = %key, error = %status.message, "removing the journal");
-                    }
-                    let (control, namespace) = (self.clone(), key.namespace.clone());
-                    self.spawn(async move { control.tidy_receipts(&namespace).await });
-                    // A step under way may still publish what it decided for it; the next one takes that back.
-                    self.inner.queue.wake(&key);
-                    self.inner.groups.wake(&key.namespace);
-                    self.wake_hosts(|_| true);
-                }
-                Change::Synced => {
-                    tracing::debug!("all hosts are known");
-                    // Once: a watch that began anew finds the hosts that were counted before.
-                    let hosts: Vec<HostKey> = known.keys().cloned().collect();
-                    self.views().slots.expect(hosts);
-                    // Told again by a watch that began anew.
-                    let _known_before = self.inner.synced.set(());
-                }
-                Change::Undecodable { name, error } => {
-                    self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
-                }
-            }
-        }
-    }
-
-    /// A host that is gone is not worked on any more.
-    pub(crate) fn free_slot(&self, key: &HostKey) {
-        let next = self.views().slots.forget(key);
-        next.iter().for_each(|key| self.inner.queue.wake(key));
-    }
-
-    /// Has the host looked at that has this MAC, if any.
-    pub(crate) fn wake_owner(&self, mac: Mac) {
-        let key = self.views().by_mac.get(&mac).cloned();
-        key.iter().for_each(|key| self.inner.queue.wake(key));
-    }
-
-    /// Wakes the hosts that may wait for what changed: a Secret of theirs, a MAC that another one had.
-    pub(crate) fn wake_hosts(&self, concerned: impl Fn(&HostKey) -> bool) {
-        let keys: Vec<HostKey> = self.views().hosts.keys().filter(|key| concerned(key)).cloned().collect();
-        keys.iter().for_each(|key| self.inner.queue.wake(key));
-    }
-
-    /// Has everybody look again who may have read this Secret.
-    fn secret_changed(&self, secret: &ObjectMeta) {
-        let namespace = &secret.namespace;
-        self.wake_hosts(|key| key.namespace == *namespace);
-        if self.inner.policy.minds(namespace, &secret.name) {
-            self.inner.policy.ring(Trigger::StubChanged);
-            self.inner.groups.wake(namespace);
-        }
-    }
-
-    /// A changed Secret may be what a host of its namespace waits for.
-    async fn follow_secrets(self) -> Result<(), String> {
-        let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
-        loop {
-            match changes.next().await.map_err(|status| status.message)? {
-                Change::Applied(secret) => {
-                    self.inner.pools.secret_seen(&secret, &self.inner.origins.urls);
-                    self.secret_changed(&secret.metadata);
-                }
-                Change::Deleted(secret) => {
-                    self.inner.pools.secret_gone(&secret);
-                    self.secret_changed(&secret.metadata);
-                }
-                Change::Synced | Change::Undecodable { .. } => {}
-            }
-        }
-    }
-}
-
-/// A loop whose failure ends all others.
-fn watched(
-    task: impl Future<Output = Result<(), String>> + Send + 'static,
-    failures: &mpsc::UnboundedSender<String>,
-) -> Task {
-    let failures = failures.clone();
-    Box::pin(async move {
-        if let Err(error) = task.await {
-            // Nobody listens only when another part failed first.
-            drop(failures.send(error));
-        }
-    })
-}
-
-pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {
-    HostKey { namespace: host.metadata.namespace.clone(), name: host.metadata.name.clone() }
-}
-
-/// Unix milliseconds; 0 before 1970.
-pub(crate) fn unix_milliseconds(at: Timestamp) -> u64 {
-    u64::try_from(at.as_millisecond()).unwrap_or(0)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

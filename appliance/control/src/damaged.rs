@@ -12,33 +12,21 @@
 use firesteel_kube::{Part, Status};
 use firesteel_plan::host::DAMAGED;
 use firesteel_resources::{Condition, set_condition};
+use firesteel_runtime::{ControllerError, HostKey};
 
-use crate::{Control, HostKey, views::Views};
+use crate::reconciler::HostReconciler;
 
 /// The event of it, and the condition's reason, which is the API's word.
 const EVENT: &str = "StoredObjectDamaged";
 const REASON: &str = "StorageReadError";
 
-impl Views {
-    /// Why a machine, a token or a UID that belongs to no host that is known may be a host's all the same.
-    pub(crate) fn unreadable_host(&self) -> Option<String> {
-        let (key, why) = self.unreadable.iter().next()?;
-        Some(format!("the stored host {key} cannot be read, and this may be it: {why}"))
-    }
-}
-
-impl Control {
-    /// The same for who has no view of the views.
-    pub(crate) fn unreadable_host(&self) -> Option<String> {
-        self.views().unreadable_host()
-    }
-
+impl HostReconciler {
     /// A stored BareMetalHost cannot be read: it is there, and all that was known of it stays as it is.
     pub(crate) fn host_is_unreadable(&self, key: &HostKey, why: &str) {
         tracing::error!(host = %key, error = %why, "a stored host cannot be read; it is frozen");
         let uid = {
-            let mut views = self.views();
-            views.unreadable.insert(key.clone(), why.to_owned());
+            let mut views = self.shared.views();
+            views.cannot_decode(key, why);
             match views.hosts.get_mut(key) {
                 Some(view) => {
                     view.damage = Some(why.to_owned());
@@ -47,15 +35,16 @@ impl Control {
                 None => String::new(),
             }
         };
-        self.tell_of(key, &uid, EVENT, true, why.to_owned());
+        self.shared.events().tell_of(key, &uid, EVENT, true, why.to_owned());
     }
 
     /// A stored BareMetalHost is there again as it should be, or is gone.
     pub(crate) fn host_is_readable(&self, key: &HostKey) {
-        if self.views().unreadable.remove(key).is_some() {
+        let could_not = self.shared.views().can_decode(key);
+        if could_not {
             tracing::info!(host = %key, "a host that could not be read is read again, or is gone");
             // Others may have waited for its MAC.
-            self.wake_hosts(|_| true);
+            self.shared.wake_hosts(|_| true);
         }
     }
 
@@ -63,7 +52,7 @@ impl Control {
     pub(crate) async fn freeze(&self, key: &HostKey, status: &Status) {
         let text = format!("what is stored of this host is damaged, so nothing is done with it: {}", status.message);
         let uid = {
-            let mut views = self.views();
+            let mut views = self.shared.views();
             let Some(view) = views.hosts.get_mut(key) else { return };
             if view.damage.as_ref() == Some(&text) {
                 return;
@@ -71,9 +60,9 @@ impl Control {
             view.damage = Some(text.clone());
             view.uid.clone()
         };
-        self.tell_of(key, &uid, EVENT, true, text.clone());
-        let now = self.now();
-        let told = self.inner.hosts.modify(&key.namespace, &key.name, Part::Status, |host| {
+        self.shared.events().tell_of(key, &uid, EVENT, true, text.clone());
+        let now = self.shared.now();
+        let told = self.hosts.modify(&key.namespace, &key.name, Part::Status, |host| {
             let condition = Condition::new(DAMAGED, true, REASON, &text).observed(host.metadata.generation);
             set_condition(&mut host.status.get_or_insert_default().conditions, condition, now);
         });
@@ -85,18 +74,18 @@ impl Control {
 
     /// A step of the host found nothing damaged.
     pub(crate) fn thaw(&self, key: &HostKey) {
-        if let Some(view) = self.views().hosts.get_mut(key) {
+        if let Some(view) = self.shared.views().hosts.get_mut(key) {
             view.damage = None;
         }
     }
 
     /// Has all hosts looked at when damage is found, or is over: a host that has to freeze freezes before it is asked
     /// anything.
-    pub(crate) async fn follow_damage(self) -> Result<(), String> {
-        let mut changes = self.config().core.store().damage_changes();
+    pub(crate) async fn follow_damage(self) -> Result<(), ControllerError> {
+        let mut changes = self.shared.handles.core.store().damage_changes();
         // Its end is that of the store, which others tell.
         while changes.changed().await.is_ok() {
-            self.wake_hosts(|_| true);
+            self.shared.wake_hosts(|_| true);
         }
         std::future::pending().await
     }
@@ -105,11 +94,15 @@ impl Control {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_runtime::HostEvents;
+
+    use crate::views::Views;
+
     use super::*;
 
     #[test]
     fn who_is_unknown_may_be_a_host_that_cannot_be_read() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         assert_eq!(views.unreadable_host(), None);
         let key = HostKey { namespace: "lab".into(), name: "h1".into() };
         views.unreadable.insert(key.clone(), "its bytes are not those that were written".into());

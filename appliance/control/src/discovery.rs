@@ -7,14 +7,12 @@
 //! hello with a number has it, in the object, before it is answered. How many machines are remembered, and how often
 //! anything is written for them, is [`crate::strangers`]'s to say.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use firesteel_boot::{Claims, Mac, ScriptRequest, UnseenBoot};
+use firesteel_boot::{Claims, ScriptRequest, UnseenBoot};
+use firesteel_facts::Mac;
 use firesteel_kube::Status;
-use firesteel_resources::{
-    DiscoveredHost,
-    discovered_host::{DiscoveredHostStatus, DiscoveryBinding, object_name},
-};
+use firesteel_resources::discovered_host::{DiscoveredHostStatus, DiscoveryBinding, object_name};
 use firesteel_wire::{
     Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply, Step,
     Verdict,
@@ -22,11 +20,14 @@ use firesteel_wire::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Control, DISCOVERED_MAX,
-    agents::{busy, refusal},
-    boot::mac_with_colons,
-    control::unix_milliseconds,
+    DISCOVERED_MAX,
+    boot_observations::BootObservations,
+    discovery_token::{Named, named},
+    first_boots::FirstBoots,
     map,
+    refusals::{busy, refusal},
+    remembered::UnownedObjects,
+    shared::{Shared, unix_milliseconds},
     strangers::fitting,
     views::{AgentView, Heard},
 };
@@ -42,6 +43,11 @@ pub(crate) struct DiscoveryBoot {
     pub(crate) number: u64,
 }
 
+/// The store did not say whether a machine is known. The text is for the machine's console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the appliance could not look for this machine: try again")]
+pub(crate) struct NotLookedFor;
+
 /// Outcome of comparing a hello with the machine's object.
 #[derive(Debug, PartialEq, Eq)]
 enum Binding {
@@ -53,53 +59,40 @@ enum Binding {
     Unseen(UnseenBoot),
 }
 
-impl Control {
+/// Speaks with machines that have no owner.
+#[derive(Clone, Debug)]
+pub(crate) struct UnownedMachines {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) unowned: UnownedObjects,
+    pub(crate) observations: BootObservations,
+    pub(crate) first_boots: Arc<FirstBoots>,
+}
+
+impl UnownedMachines {
     /// A machine without host fetches its script: its next boot begins. It needs no credentials for that, so nothing is written
-    /// before the agent's hello. The error is for the machine's console.
-    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, String> {
+    /// before the agent's hello.
+    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, NotLookedFor> {
         let (uid, bound) = self.known_machine(request.mac).await.map_err(|status| {
             tracing::warn!(mac = %request.mac, error = %status.message, "looking for a discovered machine");
-            "the appliance could not look for this machine: try again".to_owned()
+            NotLookedFor
         })?;
         // Later boots have higher numbers, also where the clock was set back.
-        let next = unix_milliseconds(self.now()).max(bound.saturating_add(1));
+        let next = unix_milliseconds(self.shared.now()).max(bound.saturating_add(1));
         let number = if uid.is_empty() {
-            self.inner.first_boots.give(request.mac, next, || self.views().stranger_boots.fetching())
+            self.first_boots.give(request.mac, next, || self.shared.views().stranger_boots.fetching())
         } else {
             next
         };
-        Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac), number })
+        Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac.hyphenated()), number })
     }
 
     /// Uid and newest boot of a machine's object, empty and 0 where it has none yet.
     async fn known_machine(&self, mac: Mac) -> Result<(String, u64), Status> {
-        let machine = self.inner.discovered.get("", &object_name(&mac.to_string())).await?;
+        let machine = self.unowned.discovered.get("", &object_name(&mac.hyphenated())).await?;
         Ok(machine.map_or_else(
             || (String::new(), 0),
             |machine| (machine.metadata.uid, machine.status.agent.map_or(0, |bound| bound.boot)),
         ))
-    }
-
-    /// Machines that became hosts are no longer discovered.
-    pub(crate) fn forget_discovered(&self, macs: &[Mac]) {
-        for mac in macs {
-            let (control, mac) = (self.clone(), *mac);
-            self.spawn(async move {
-                let name = object_name(&mac.to_string());
-                // What was let go uncleaned stays named until its disk was written again.
-                let result = match control.inner.discovered.get("", &name).await {
-                    Ok(Some(machine)) if machine.status.uncleaned.is_none() => {
-                        control.strangers().forgotten(mac);
-                        control.inner.discovered.delete("", &name).await
-                    }
-                    Ok(_) => Ok(()),
-                    Err(status) => Err(status),
-                };
-                if let Err(status) = result {
-                    tracing::warn!(%mac, error = %status.message, "forgetting a discovered machine");
-                }
-            });
-        }
     }
 
     pub(crate) async fn discovery_hello(
@@ -109,12 +102,12 @@ impl Control {
         remote: IpAddr,
     ) -> Result<HelloReply, Refusal> {
         let named = named(claims)?;
-        let (mac, now) = (named.mac, self.now());
+        let (mac, now) = (named.mac, self.shared.now());
         self.check_unowned(mac)?;
         let binding = self.bind_boot(&named, claims, hello, remote).await?;
         match binding {
             Binding::New => {
-                self.inner.boot_watch.registered(mac, false, now);
+                self.shared.boot_watch.registered(mac, false, now);
                 tracing::info!(%mac, %remote, "the agent of an unknown machine says hello");
             }
             Binding::Known => {}
@@ -135,10 +128,10 @@ impl Control {
                 return Err(refusal(RefusalReason::OldAttempt, "this machine has booted again since: boot again"));
             }
         }
-        self.strangers().heard(mac, now);
+        self.unowned.strangers().heard(mac, now);
         let verdict = self.discovery_agent(mac, claims.attempt, hello.key);
         // A machine that nobody owns is never written to.
-        let (host, time_ms) = (mac_with_colons(mac), unix_milliseconds(now));
+        let (host, time_ms) = (mac.to_string(), unix_milliseconds(now));
         Ok(HelloReply { host, attempt: 0, time_ms, verdict, hold: None })
     }
 
@@ -150,8 +143,8 @@ impl Control {
         hello: &Hello,
         remote: IpAddr,
     ) -> Result<Binding, Refusal> {
-        let (boot, now) = (claims.attempt, self.now());
-        let seen = self.hello_counts(claims, hello);
+        let (boot, now) = (claims.attempt, self.shared.now());
+        let seen = self.observations.hello_counts(claims, hello);
         let change = |machine: &mut DiscoveredHostStatus| {
             let binding = bind(machine, boot, hello, &seen, now);
             let silence = now.duration_since(machine.last_seen);
@@ -162,31 +155,31 @@ impl Control {
             binding
         };
         if !named.uid.is_empty() {
-            return self.change_named(named, change).await;
+            return self.unowned.change_named(named, change).await;
         }
         if let Err(why) = seen.clone()
-            && self.inner.first_boots.is_given(named.mac, boot)
+            && self.first_boots.is_given(named.mac, boot)
         {
             return Ok(Binding::Unseen(why));
         }
-        if !self.inner.first_boots.take(named.mac, boot) {
+        if !self.first_boots.take(named.mac, boot) {
             // It is bound already, or nothing says that it was given to this machine.
-            return self.change_named(named, |machine| is_bound(machine, boot, &hello.key)).await;
+            return self.unowned.change_named(named, |machine| is_bound(machine, boot, &hello.key)).await;
         }
         let bound = match self.remember(named.mac).await {
-            Ok(()) => self.change_named(named, change).await,
+            Ok(()) => self.unowned.change_named(named, change).await,
             Err(refusal) => Err(refusal),
         };
         if bound.is_err() {
-            self.inner.first_boots.put_back(named.mac, boot);
+            self.first_boots.put_back(named.mac, boot);
         }
         bound
     }
 
     /// Makes the object of a machine whose first boot this is.
     async fn remember(&self, mac: Mac) -> Result<(), Refusal> {
-        self.check_pace()?;
-        match self.change_discovered(mac, |_| {}).await.map_err(busy)? {
+        self.unowned.check_pace()?;
+        match self.unowned.change_discovered(mac, |_| {}).await.map_err(busy)? {
             Some(_) => Ok(()),
             None => Err(refusal(RefusalReason::Busy, "this machine was deleted meanwhile: try again")),
         }
@@ -194,7 +187,7 @@ impl Control {
 
     /// An adopted machine starts again as its host.
     fn check_unowned(&self, mac: Mac) -> Result<(), Refusal> {
-        match self.views().by_mac.get(&mac) {
+        match self.shared.views().by_mac.get(&mac) {
             Some(owner) => {
                 let text = format!("this machine was adopted as {owner}: boot again");
                 Err(refusal(RefusalReason::OldAttempt, &text))
@@ -205,7 +198,7 @@ impl Control {
 
     /// Takes the agent of a boot into the views, unless it is there; what it does next.
     fn discovery_agent(&self, mac: Mac, boot: u64, key: PublicKey) -> Verdict {
-        let mut views = self.views();
+        let mut views = self.shared.views();
         make_room(&mut views.discovered, mac);
         let machine = views.discovered.entry(mac).or_default();
         if (machine.attempt, machine.key) != (boot, Some(key)) {
@@ -219,9 +212,10 @@ impl Control {
         let named = named(claims)?;
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
-        self.strangers().heard(mac, self.now());
-        let timeline = self.config().core.store().lineage().timeline();
+        self.unowned.strangers().heard(mac, self.shared.now());
+        let timeline = self.shared.handles.core.store().lineage().timeline();
         let (before, is_adopted) = self
+            .shared
             .views()
             .discovered
             .get(&mac)
@@ -230,8 +224,8 @@ impl Control {
         // An adopted machine has no object any more that could keep them; its host inspects anew.
         for receipt in new_receipts(before.as_ref(), &report).filter(|_| !is_adopted) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
-                let record = fitting(map::hardware_record(inventory, 0, receipt.plan, timeline, self.now()));
-                self.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
+                let record = fitting(map::hardware_record(inventory, 0, receipt.plan, timeline, self.shared.now()));
+                self.unowned.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
             }
         }
         let spoke = before.is_none_or(|before| before.neighbours != report.neighbours) || !report.receipts.is_empty();
@@ -239,26 +233,27 @@ impl Control {
             let hear = |machine: &mut DiscoveredHostStatus| {
                 machine.hardware.iter_mut().for_each(|hardware| hardware.hear(&spoken));
             };
-            self.change_named(&named, hear).await?;
+            self.unowned.change_named(&named, hear).await?;
         }
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
         let (changed, acknowledged, stored, heard) = {
-            let mut views = self.views();
+            let mut views = self.shared.views();
             let machine = views.discovered.entry(mac).or_default();
             machine.note_stored(report.receipts.iter().map(Receipt::place));
-            let heard = machine.take_report(report, self.now());
+            let heard = machine.take_report(report, self.shared.now());
             (std::sync::Arc::clone(&machine.changed), machine.log_sequence, machine.stored.clone(), heard)
         };
-        let verdict =
-            || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(plan, false));
+        let verdict = || {
+            self.shared.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(plan, false))
+        };
         if idle && !leaving && heard != Heard::Overtaken {
-            self.hold(&changed, &verdict).await;
+            self.shared.hold(&changed, &verdict).await;
         }
         if leaving {
-            self.views().discovered.remove(&mac);
+            self.shared.views().discovered.remove(&mac);
         }
         Ok(ReportReply {
-            time_ms: unix_milliseconds(self.now()),
+            time_ms: unix_milliseconds(self.shared.now()),
             log_acknowledged: acknowledged,
             stored,
             verdict: if leaving { Verdict::Continue } else { verdict() },
@@ -270,11 +265,11 @@ impl Control {
     /// machine's object says which that is.
     async fn check_discovery_binding(&self, named: &Named, boot: u64, report: &Report) -> Result<(), Refusal> {
         let is_known = |machine: &AgentView| (machine.attempt, machine.key) == (boot, Some(report.key));
-        if self.views().discovered.get(&named.mac).is_some_and(is_known) {
+        if self.shared.views().discovered.get(&named.mac).is_some_and(is_known) {
             return Ok(());
         }
         self.check_unowned(named.mac)?;
-        let machine = self.inner.discovered.get("", &object_name(&named.mac.to_string())).await.map_err(busy)?;
+        let machine = self.unowned.discovered.get("", &object_name(&named.mac.hyphenated())).await.map_err(busy)?;
         let bound = machine.filter(|machine| named.is(machine)).and_then(|machine| machine.status.agent);
         let is_bound = bound.is_some_and(|bound| (bound.boot, bound.key) == (boot, report.key.to_string()));
         if !is_bound {
@@ -286,34 +281,6 @@ impl Control {
         self.discovery_agent(named.mac, boot, report.key);
         Ok(())
     }
-}
-
-/// What a discovery token is for.
-pub(crate) struct Named {
-    pub(crate) mac: Mac,
-    /// Of the machine's object; empty where it had none when the boot began.
-    uid: String,
-}
-
-impl Named {
-    /// Whether this is the object that the token is for. Of the first boot it is whichever there is: the boot's number
-    /// and key tell its agents apart.
-    pub(crate) fn is(&self, machine: &DiscoveredHost) -> bool {
-        self.uid.is_empty() || machine.metadata.uid == self.uid
-    }
-}
-
-/// The MAC that a discovery token names.
-pub(crate) fn mac_of(claims: &Claims) -> Option<Mac> {
-    claims.subject.split_once('/').and_then(|(mac, _)| mac.parse().ok())
-}
-
-fn named(claims: &Claims) -> Result<Named, Refusal> {
-    let uid = claims.subject.split_once('/').map(|(_, uid)| uid.to_owned());
-    mac_of(claims)
-        .zip(uid)
-        .map(|(mac, uid)| Named { mac, uid })
-        .ok_or_else(|| refusal(RefusalReason::BadToken, "the token names no machine: boot again from the network"))
 }
 
 /// Binds a boot to the key of its first hello; pure. An earlier boot than the bound one is over.
@@ -380,6 +347,7 @@ fn make_room(discovered: &mut HashMap<Mac, AgentView>, mac: Mac) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discovery_token::mac_of;
 
     fn hello(key: u8) -> Hello {
         Hello {
@@ -421,8 +389,8 @@ mod tests {
             boot: None,
         };
         let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
-        assert_eq!(mac_of(&claims(&format!("{mac}/uid"))), Some(mac));
-        assert!(named(&claims(&mac.to_string())).is_err());
+        assert_eq!(mac_of(&claims(&format!("{}/uid", mac.hyphenated()))), Some(mac));
+        assert!(named(&claims(&mac.hyphenated())).is_err());
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use firesteel_boot::SealError;
+use firesteel_handoff::{Extras, Reading, User, compose, file};
 use firesteel_ignition::{self as ignition, stub::authority};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
@@ -10,27 +12,42 @@ use firesteel_plan::{
     host::{self, ErasePlan, IssuedPlan, PlanKind, WritePlan},
 };
 use firesteel_resources::{
-    BareMetalHost, HardwareData, HardwareDetails,
-    bare_metal_host::FINALIZER,
-    discovered_host::{Uncleaned, object_name},
-    hardware::HardwareRecord,
-    hardware_data,
-    host_journal::HostJournalStatus,
+    BareMetalHost, bare_metal_host::FINALIZER, discovered_host::Uncleaned, host_journal::HostJournalStatus,
 };
+use firesteel_runtime::{ConfigsNotReady, HostKey, key_of};
 use firesteel_wire as wire;
 
-use crate::{
-    Control, HostKey,
-    control::key_of,
-    hand_off::{self, Reading, User, file},
-};
+use crate::reconciler::HostReconciler;
 
 /// Where a new OS says that its first boot failed.
 pub const FIRST_BOOT_FAILED_PATH: &str = "/first-boot-failed";
 /// Longest name that a UEFI boot entry gets; firmware menus cut longer ones.
 const LABEL_CHARS_MAX: usize = 40;
 
-impl Control {
+/// Why a plan cannot be put into the agent's words. The texts stand in the host's timeline.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlanError {
+    #[error("{}", .0.message)]
+    Store(Status),
+    #[error(transparent)]
+    Configs(#[from] ConfigsNotReady),
+    #[error("a Secret of what the OS is handed changed after the plan was made: retry the host")]
+    SecretChanged,
+    #[error(transparent)]
+    Token(#[from] SealError),
+    #[error("adding the host's token to the user data: {0}")]
+    TokenNotAdded(String),
+    #[error("this host has no journal yet")]
+    NoJournal,
+}
+
+impl From<Status> for PlanError {
+    fn from(status: Status) -> Self {
+        Self::Store(status)
+    }
+}
+
+impl HostReconciler {
     /// Carries one effect out, or starts it.
     pub(crate) async fn act(
         &self,
@@ -58,24 +75,24 @@ impl Control {
                 })
                 .await?;
             }
-            Effect::Bmc(call) => self.call_bmc(host, call.clone()),
-            Effect::FetchImage { image } => self.fetch_image(host, image),
+            Effect::Bmc(call) => self.bmc.call_bmc(host, call.clone()),
+            Effect::FetchImage { image } => self.images.fetch_image(host, image),
             Effect::IssuePlan { attempt, .. } => {
-                if let Some(view) = self.views().hosts.get(&key)
+                if let Some(view) = self.shared.views().hosts.get(&key)
                     && view.agent.attempt == *attempt
                 {
                     view.agent.changed.notify_waiters();
                 }
             }
             Effect::AbortAgent { attempt, reason } => {
-                if let Some(view) = self.views().hosts.get_mut(&key)
+                if let Some(view) = self.shared.views().hosts.get_mut(&key)
                     && view.agent.attempt == *attempt
                 {
                     view.agent.set_abort(reason);
                 }
             }
             Effect::RebootDiscoveryAgent { reason } => {
-                let mut views = self.views();
+                let mut views = self.shared.views();
                 let macs = views.hosts.get(&key).map(|view| view.macs.clone()).unwrap_or_default();
                 for mac in macs {
                     // One that was told already was told which host it became.
@@ -84,138 +101,28 @@ impl Control {
                     }
                 }
             }
-            Effect::GradeReceipts(verdict) => self.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?,
-            Effect::SupplyHardware { details } => self.supply_hardware(&key, details).await?,
-            Effect::SaveHardware { .. } => self.save_hardware(&key, journal).await?,
-            Effect::ForgetTombstone => self.forget_tombstone(memory).await?,
+            Effect::GradeReceipts(verdict) => {
+                self.receipts.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?
+            }
+            Effect::SupplyHardware { details } => self.hardware.supply_hardware(&key, details).await?,
+            Effect::SaveHardware { .. } => self.hardware.save_hardware(&key, journal).await?,
+            Effect::ForgetTombstone => self.unowned.forget_tombstone(memory).await?,
             Effect::Tombstone { disk, of_tenant, reason } => {
                 let left = Uncleaned {
                     host: key.to_string(),
                     disk: disk.as_ref().map(ToString::to_string).unwrap_or_default(),
                     of_tenant: *of_tenant,
                     reason: reason.clone(),
-                    at: self.now(),
+                    at: self.shared.now(),
                 };
-                self.tombstone(memory, &left).await?;
+                self.unowned.tombstone(memory, &left).await?;
             }
         }
         Ok(())
     }
 
     async fn edit(&self, key: &HostKey, change: impl Fn(&mut BareMetalHost)) -> Result<(), Status> {
-        self.inner.hosts.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
-    }
-
-    /// What an owner says yields to what is stored already (upstream).
-    async fn supply_hardware(&self, key: &HostKey, details: &HardwareDetails) -> Result<(), Status> {
-        let stored = self.inner.hardware.get(&key.namespace, &key.name).await?;
-        if stored.is_some_and(|stored| stored.spec.hardware.is_some()) {
-            return Ok(());
-        }
-        self.store_hardware(key, details, &[]).await
-    }
-
-    async fn save_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<(), Status> {
-        let Some(record) = &journal.hardware else { return Ok(()) };
-        let mut notes = vec![(hardware_data::INSPECTION, mark_of(record))];
-        notes.extend(record.shown_contents().map(|contents| (hardware_data::DISK_CONTENTS, contents)));
-        self.store_hardware(key, &record.details(), &notes).await
-    }
-
-    /// Whether the host's `HardwareData` is of the newest inspection. It says so by itself: what is stored may be
-    /// less than what was found.
-    pub(crate) async fn shows_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<bool, Status> {
-        let Some(record) = &journal.hardware else { return Ok(false) };
-        let shown = self.inner.hardware.get(&key.namespace, &key.name).await?;
-        let mark = shown.as_ref().and_then(|shown| shown.metadata.annotation(hardware_data::INSPECTION));
-        Ok(mark == Some(mark_of(record).as_str()))
-    }
-
-    /// Puts what switches said into the `HardwareData` that shows the rest of the record already. One of
-    /// another inspection, or of the owner, stays as it is.
-    pub(crate) async fn show_neighbours(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<(), Status> {
-        let Some(record) = &journal.hardware else { return Ok(()) };
-        let details = record.details();
-        let shows_rest =
-            |shown: &HardwareDetails| *shown != details && shown.without_neighbours() == details.without_neighbours();
-        let shown = self.inner.hardware.get(&key.namespace, &key.name).await?.and_then(|data| data.spec.hardware);
-        if !shown.is_some_and(|shown| shows_rest(&shown)) {
-            return Ok(());
-        }
-        let change = |data: &mut HardwareData| {
-            if data.spec.hardware.as_ref().is_some_and(shows_rest) {
-                data.spec.hardware = Some(details.clone());
-            }
-        };
-        self.inner.hardware.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
-    }
-
-    /// `notes`: what the inspection that found it says beside upstream's fields; a description by the owner has none.
-    async fn store_hardware(
-        &self,
-        key: &HostKey,
-        details: &HardwareDetails,
-        notes: &[(&str, String)],
-    ) -> Result<(), Status> {
-        let fill = |data: &mut HardwareData| {
-            data.spec.hardware = Some(details.clone());
-            data.metadata.annotations.remove(hardware_data::INSPECTION);
-            data.metadata.annotations.remove(hardware_data::DISK_CONTENTS);
-            data.metadata.annotations.extend(notes.iter().map(|(key, text)| ((*key).to_owned(), text.clone())));
-        };
-        let changed = self.inner.hardware.modify(&key.namespace, &key.name, Part::Main, &fill).await?;
-        if changed.is_none() {
-            let mut data = HardwareData::default();
-            data.metadata.namespace.clone_from(&key.namespace);
-            data.metadata.name.clone_from(&key.name);
-            fill(&mut data);
-            match self.inner.hardware.create(&data).await {
-                // Its namespace is going, and the host with it, which has to be taken down all the same.
-                Err(status) if status.code == 403 => {
-                    tracing::info!(host = %key, error = %status.message, "hardware data is not kept");
-                }
-                Err(status) if !status.is_already_exists() => return Err(status),
-                Ok(_) | Err(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// A host that was let go uncleaned stays visible as a discovered machine that says so.
-    async fn tombstone(&self, memory: &HostMemory, left: &Uncleaned) -> Result<(), Status> {
-        for mac in memory.macs.iter().filter_map(|mac| mac.parse().ok()) {
-            self.change_discovered(mac, |machine| {
-                machine.uncleaned = Some(united(machine.uncleaned.as_ref(), left));
-            })
-            .await?;
-        }
-        tracing::warn!(host = %left.host, reason = %left.reason, "released without cleaning");
-        Ok(())
-    }
-
-    async fn forget_tombstone(&self, memory: &HostMemory) -> Result<(), Status> {
-        for mac in &memory.macs {
-            let name = object_name(mac);
-            let stored = self.inner.discovered.get("", &name).await?;
-            if stored.is_some_and(|machine| machine.status.uncleaned.is_some()) {
-                self.inner.discovered.delete("", &name).await?;
-                mac.parse().into_iter().for_each(|mac| self.strangers().forgotten(mac));
-            }
-        }
-        Ok(())
-    }
-
-    /// The tombstone that stands for one of these MACs.
-    pub(crate) async fn tombstone_of(&self, macs: &[String]) -> Result<Option<host::Uncleaned>, Status> {
-        for mac in macs {
-            let stored = self.inner.discovered.get("", &object_name(mac)).await?;
-            if let Some(left) = stored.and_then(|machine| machine.status.uncleaned) {
-                let Uncleaned { host, disk, of_tenant, at, .. } = left;
-                let (is_settled, is_told_only) = (false, false);
-                return Ok(Some(host::Uncleaned { host, disk, at, of_tenant, is_settled, is_told_only }));
-            }
-        }
-        Ok(None)
+        self.hosts.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
     }
 
     /// The agent's own words for a plan. Contents of Secrets are read here and kept nowhere.
@@ -224,7 +131,7 @@ impl Control {
         host: &BareMetalHost,
         memory: &HostMemory,
         issued: &IssuedPlan,
-    ) -> Result<wire::Plan, String> {
+    ) -> Result<wire::Plan, PlanError> {
         let attempt = memory.attempt;
         let steps = match &issued.plan {
             PlanKind::Inspect => vec![wire::Step::Inspect],
@@ -244,9 +151,9 @@ impl Control {
         host: &BareMetalHost,
         memory: &HostMemory,
         write: &WritePlan,
-    ) -> Result<Vec<wire::Step>, String> {
+    ) -> Result<Vec<wire::Step>, PlanError> {
         let disk = identity(&write.disk);
-        let endpoints = &self.config().endpoints;
+        let endpoints = &self.endpoints;
         let image = wire::ImageSource {
             url: format!("{}/images/{}.raw.zst", endpoints.http_base(), write.image.stream_sha256),
             stream_bytes: write.image.stream_bytes,
@@ -272,19 +179,13 @@ impl Control {
         attempt: u64,
         write: &WritePlan,
         sha256: &str,
-    ) -> Result<wire::hand_off::Forms, String> {
-        if !self.inner.pools.are_read(&*self.config().runtime).await {
-            return Err("the pools were not read yet: trying again".to_owned());
-        }
+    ) -> Result<wire::hand_off::Forms, PlanError> {
         // Before what they say is read: what was not rendered then would be missing.
-        let checked = self.check_rendered(&key_of(host), &write.configs).await;
-        checked.map_err(|refusal| format!("{refusal}: trying again"))?;
-        let given = match self.given(host).await.map_err(|status| status.message)? {
+        self.reader.served.check(&key_of(host), &write.configs).await?;
+        let given = match self.reader.given(host).await? {
             Reading::Ready(given) if given.sha256 == sha256 => given,
             Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
-                return Err(
-                    "a Secret of what the OS is handed changed after the plan was made: retry the host".to_owned()
-                );
+                return Err(PlanError::SecretChanged);
             }
         };
         let mut marks = vec![
@@ -294,10 +195,10 @@ impl Control {
         let (stub, token) = match &given.user {
             User::None | User::CloudInit(_) => (None, String::new()),
             User::Ignition(config) => {
-                let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
+                let token = self.instances.instance_token(&host.metadata.uid, attempt)?;
                 let config = self.with_present_ca(config);
-                let stub = ignition::with_config_token(&config, self.config_origins(), &token)
-                    .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
+                let stub = ignition::with_config_token(&config, &self.reader.origins.urls, &token)
+                    .map_err(|error| PlanError::TokenNotAdded(error.to_string()))?;
                 marks.extend(self.report_files(&token));
                 (Some(stub), token)
             }
@@ -305,17 +206,17 @@ impl Control {
         // The first digits of a random number that is the installation's own.
         let digits = write.disk_guid.get(..8).unwrap_or_default();
         let volume_id = u32::from_str_radix(digits, 16).unwrap_or_default();
-        Ok(hand_off::compose(host, &given, &hand_off::Extras { stub, token, marks, volume_id }))
+        Ok(compose(host, &given, &Extras { stub, token, marks, volume_id }))
     }
 
     /// User data as its Secret will be once its CA is rotated. That comes a moment after the CA, and never to a Secret that
     /// is immutable; the host's copy stays as it is written, and would trust nobody who is left.
     fn with_present_ca<'a>(&self, config: &'a [u8]) -> Cow<'a, [u8]> {
         // A CA that cannot stand in a stub is told on the pools.
-        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.config().trust.authority()) else {
+        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.shared.handles.trust.authority()) else {
             return Cow::Borrowed(config);
         };
-        let (rotated, _) = authority::rotate(text, &self.inner.origins.endpoints, &authority);
+        let (rotated, _) = authority::rotate(text, &self.reader.origins.endpoints, &authority);
         rotated.map_or(Cow::Borrowed(config), |text| Cow::Owned(text.into_bytes()))
     }
 
@@ -323,11 +224,11 @@ impl Control {
     fn report_files(&self, token: &str) -> [wire::HandOffFile; 2] {
         let report = format!(
             "FIRESTEEL_REPORT_URL={}{FIRST_BOOT_FAILED_PATH}\nFIRESTEEL_REPORT_TOKEN={token}\n",
-            self.config().endpoints.agent_base()
+            self.endpoints.agent_base()
         );
         [
             file("firesteel/report.conf", 0o600, report.as_bytes()),
-            file("firesteel/ca.crt", 0o644, self.config().trust.pem().as_bytes()),
+            file("firesteel/ca.crt", 0o644, self.shared.handles.trust.pem().as_bytes()),
         ]
     }
 
@@ -343,28 +244,10 @@ impl Control {
             "attempt": attempt,
             "imageSha256": write.image.raw_sha256,
             "diskGuid": write.disk_guid,
-            "writtenAt": self.now().to_string(),
+            "writtenAt": self.shared.now().to_string(),
         });
         marker.to_string()
     }
-}
-
-/// What a machine's tombstone says after one more release without cleaning. One that stands already is not settled, so
-/// both are meant: no disk is named where they differ, and a tenant's data is there if either says so. The same release
-/// again changes nothing.
-fn united(old: Option<&Uncleaned>, new: &Uncleaned) -> Uncleaned {
-    let of_tenant = new.of_tenant || old.is_some_and(|old| old.of_tenant);
-    let both = match old {
-        Some(old) if old.host == new.host && (old.disk == new.disk || old.disk.is_empty()) => old.clone(),
-        Some(old) if old.disk != new.disk => Uncleaned { disk: String::new(), ..new.clone() },
-        Some(_) | None => new.clone(),
-    };
-    Uncleaned { of_tenant, ..both }
-}
-
-/// Names an inspection among all of the hosts that ever had this name.
-fn mark_of(record: &HardwareRecord) -> String {
-    format!("{}/{} {}", record.attempt, record.plan, record.inspected_at)
 }
 
 /// Tells each step that destroys which volumes are the host's own.
@@ -485,37 +368,5 @@ mod tests {
         ] {
             assert_eq!(says(&step), Some(expected), "{step:?}");
         }
-    }
-
-    #[test]
-    fn a_tombstone_forgets_no_disk() {
-        let left = |host: &str, disk: &str, second: i64| Uncleaned {
-            host: host.to_owned(),
-            disk: disk.to_owned(),
-            of_tenant: false,
-            reason: String::new(),
-            at: jiff::Timestamp::from_second(second).unwrap_or_default(),
-        };
-        let first = left("default/a", "A", 1);
-        for (old, new, expected) in [
-            (None, left("default/a", "A", 2), left("default/a", "A", 2)),
-            (Some(&first), left("default/a", "A", 2), first.clone()),
-            // A second life under the same name, with another disk.
-            (Some(&first), left("default/a", "B", 2), left("default/a", "", 2)),
-            (Some(&first), left("default/a", "", 2), left("default/a", "", 2)),
-            (Some(&first), left("default/b", "A", 2), left("default/b", "A", 2)),
-            (Some(&first), left("default/b", "B", 2), left("default/b", "", 2)),
-        ] {
-            let united = super::united(old, &new);
-            assert_eq!(united, expected, "{old:?} and {new:?}");
-            assert_eq!(super::united(Some(&united), &new), united, "the effect may run again");
-        }
-        // Whichever of them a tenant left.
-        let of_tenant = |left: Uncleaned| Uncleaned { of_tenant: true, ..left };
-        for new in [left("default/a", "A", 2), left("default/b", "B", 2)] {
-            assert!(super::united(Some(&of_tenant(first.clone())), &new).of_tenant);
-            assert!(super::united(Some(&first), &of_tenant(new)).of_tenant);
-        }
-        assert!(!super::united(Some(&first), &left("default/b", "B", 2)).of_tenant);
     }
 }

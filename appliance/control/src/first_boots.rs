@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use firesteel_boot::Mac;
+use firesteel_facts::Mac;
 
 use crate::{DISCOVERED_MAX, observations::FETCHING_MAX};
 

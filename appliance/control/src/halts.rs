@@ -4,15 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_kube::{Change, Occurrence, Regarding, Status, UnstoredObjects};
 use firesteel_plan::host as plan;
-use firesteel_resources::{Halt, kinds::HALT as KIND};
+use firesteel_resources::Halt;
 use jiff::Timestamp;
 
-use crate::{Control, HostKey};
-
 /// What a reply says before the halts were read, or the host was looked at, after a start.
-const NOT_LOOKED: &str = "the appliance has just started and has not looked at this host yet";
+pub(crate) const NOT_LOOKED: &str = "the appliance has just started and has not looked at this host yet";
 
 /// What the reason of a halt ends with that is in memory alone.
 const IN_MEMORY: &str = "; it could not be stored yet, and is held in memory";
@@ -21,19 +18,19 @@ const IN_MEMORY: &str = "; it could not be stored yet, and is held in memory";
 #[derive(Debug, Default)]
 pub(crate) struct Halts {
     /// Absent until all were read once.
-    known: Option<BTreeMap<String, plan::Halt>>,
+    pub(crate) known: Option<BTreeMap<String, plan::Halt>>,
     /// Read, while not all were.
     read: BTreeMap<String, plan::Halt>,
     /// In force, and in memory alone.
-    held: BTreeMap<String, plan::Halt>,
+    pub(crate) held: BTreeMap<String, plan::Halt>,
 }
 
 impl Halts {
-    fn all(&mut self) -> &mut BTreeMap<String, plan::Halt> {
+    pub(crate) fn all(&mut self) -> &mut BTreeMap<String, plan::Halt> {
         self.known.as_mut().unwrap_or(&mut self.read)
     }
 
-    fn read_all(&mut self) {
+    pub(crate) fn read_all(&mut self) {
         let read = std::mem::take(&mut self.read);
         self.known.get_or_insert(read);
     }
@@ -45,7 +42,7 @@ impl Halts {
     }
 
     /// Why nothing may be destroyed on any host.
-    fn hold(&self) -> Option<String> {
+    pub(crate) fn hold(&self) -> Option<String> {
         match self.oldest() {
             Some(halt) => Some(halt.to_string()),
             None => self.known.is_none().then(|| NOT_LOOKED.to_owned()),
@@ -53,113 +50,7 @@ impl Halts {
     }
 }
 
-impl Control {
-    /// Why nothing may be destroyed on this host now, as its agent is told.
-    pub(crate) fn hold_of(&self, key: &HostKey) -> Option<String> {
-        let doubt = self.config().clock.doubt().map(|doubt| doubt.to_string());
-        let views = self.views();
-        views.halts.hold().or(doubt).or_else(|| match views.hosts.get(key) {
-            Some(view) if view.damage.is_some() => view.damage.clone(),
-            Some(view) if view.boot_entry.is_some() => view.shut.clone(),
-            Some(_) | None => Some(NOT_LOOKED.to_owned()),
-        })
-    }
-
-    pub(crate) async fn follow_halts(self) -> Result<(), String> {
-        let failed = |status: Status| status.message;
-        let mut held = self.config().core.unstored();
-        let mut changes = self.inner.halts.subscribe().await.map_err(failed)?;
-        loop {
-            let unstored = held.borrow_and_update().clone();
-            self.hold_unstored(&unstored).await.map_err(failed)?;
-            let change = tokio::select! {
-                biased;
-                // Its other end lives as long as this.
-                _ = held.changed() => continue,
-                change = changes.next() => change.map_err(failed)?,
-            };
-            match change {
-                Change::Applied(halt) => {
-                    let name = halt.metadata.name.clone();
-                    let is_new = self.views().halts.all().insert(name, in_force(&halt)).is_none();
-                    let is_late = self.inner.halts_read.get().is_some();
-                    if is_new {
-                        tracing::warn!(by = %halt.spec.by, reason = %halt.spec.reason, "the fleet is halted: no disk is changed");
-                        self.wake_hosts(|_| true);
-                    }
-                    // One that was there at the start was told by the life before.
-                    if is_new && is_late {
-                        self.tell(&halt, "FleetHalted", true, in_force(&halt).to_string());
-                    }
-                }
-                Change::Deleted(halt) => {
-                    self.views().halts.all().remove(&halt.metadata.name);
-                    tracing::warn!(by = %halt.spec.by, reason = %halt.spec.reason, "a halt of the fleet is over");
-                    self.tell(&halt, "FleetResumed", false, format!("the halt by {} is over", halt.spec.by));
-                    self.wake_hosts(|_| true);
-                }
-                Change::Synced => {
-                    self.views().halts.read_all();
-                    // Told again by a watch that began anew.
-                    let _known_before = self.inner.halts_read.set(());
-                }
-                Change::Undecodable { name, error } => {
-                    tracing::error!(halt = %name.name, %error, "a stored halt cannot be read: it counts as one");
-                    self.views().halts.all().insert(name.name.to_string(), unread(&name.name));
-                    self.wake_hosts(|_| true);
-                }
-            }
-        }
-    }
-
-    /// Takes over what is held in memory. One that is not held any more was stored or lifted: where it was stored it is
-    /// known as such first, so that it counts without a gap.
-    async fn hold_unstored(&self, unstored: &UnstoredObjects) -> Result<(), Status> {
-        let is_halt = |group: &str, plural: &str| (group, plural) == (KIND.group, KIND.plural);
-        let halts = unstored.iter().filter(|(key, _)| is_halt(&key.kind.group, &key.kind.resource));
-        let now = held_halts(halts.map(|(key, object)| (key.name.as_str(), &*object.value)));
-        let before = self.views().halts.held.clone();
-        if now == before {
-            return Ok(());
-        }
-        for (name, held) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
-            let stored = match self.inner.halts.get("", name).await {
-                Ok(stored) => stored.as_ref().map(in_force),
-                // It may be there: it counts until it is deleted unread.
-                Err(status) if status.is_unreadable() => Some(held.clone()),
-                Err(status) => return Err(status),
-            };
-            if let Some(halt) = stored {
-                self.views().halts.all().insert(name.clone(), halt);
-            }
-        }
-        for halt in now.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(_, halt)| halt) {
-            tracing::warn!(by = %halt.who, reason = %halt.why, "the fleet is halted: no disk is changed");
-        }
-        self.views().halts.held = now;
-        self.wake_hosts(|_| true);
-        Ok(())
-    }
-
-    fn tell(&self, halt: &Halt, reason: &str, is_warning: bool, message: String) {
-        if !self.config().tells_events {
-            return;
-        }
-        let regarding = Regarding {
-            api_version: "firesteel.dev/v1alpha1".to_owned(),
-            kind: "Halt".to_owned(),
-            namespace: String::new(),
-            name: halt.metadata.name.clone(),
-            uid: halt.metadata.uid.clone(),
-        };
-        let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
-        if self.events().try_send(happened).is_err() {
-            tracing::warn!(halt = %halt.metadata.name, "too many events are waiting: this one is in the log alone");
-        }
-    }
-}
-
-fn in_force(halt: &Halt) -> plan::Halt {
+pub(crate) fn in_force(halt: &Halt) -> plan::Halt {
     plan::Halt {
         who: halt.spec.by.clone(),
         why: halt.spec.reason.clone(),
@@ -168,13 +59,13 @@ fn in_force(halt: &Halt) -> plan::Halt {
 }
 
 /// A stored halt that cannot be read.
-fn unread(name: &str) -> plan::Halt {
+pub(crate) fn unread(name: &str) -> plan::Halt {
     let why = format!("the object {name} cannot be read: delete it");
     plan::Halt { who: "unknown".to_owned(), why, since: Timestamp::UNIX_EPOCH }
 }
 
 /// The halts among what is held, by name and content. One that cannot be read counts, too.
-fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<String, plan::Halt> {
+pub(crate) fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<String, plan::Halt> {
     held.map(|(name, content)| {
         let mut halt = in_force(&serde_json::from_slice(content).unwrap_or_default());
         halt.why.push_str(IN_MEMORY);
@@ -185,8 +76,11 @@ fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<S
 
 #[cfg(test)]
 mod tests {
+    use crate::survey::Survey;
+    use firesteel_runtime::HostEvents;
+
     use super::*;
-    use crate::{metrics::Survey, views::Views};
+    use crate::views::Views;
 
     fn halt(second: i64) -> plan::Halt {
         let since = Timestamp::from_second(second).unwrap_or_default();
@@ -227,7 +121,7 @@ mod tests {
 
     #[test]
     fn who_surveys_the_fleet_is_told_of_a_halt() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         let is_halted = |views: &Views| Survey::of(views, Timestamp::UNIX_EPOCH).is_halted;
         assert!(!is_halted(&views), "nobody did it, though it is not known yet");
         views.halts.all().insert("a".into(), halt(1));

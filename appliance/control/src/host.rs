@@ -1,79 +1,78 @@
 //! One step of one host: read, decide, store, publish, act. In this order, always.
 
 use firesteel_boot::{BootEntry, DiskProbe};
+use firesteel_handoff::promised_by;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     self as plan, HostMemory, Step,
     host::{IssuedPlan, State},
+    instance::count_token,
+    journal,
 };
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
     host_journal::{HostJournalStatus, JournalReason},
 };
+use firesteel_runtime::{HostKey, SteppedHost, event, key_of};
 use firesteel_wire as wire;
 use jiff::Timestamp;
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use crate::{
-    Control, HostKey,
-    control::key_of,
-    hand_off::promised_by,
-    instances,
-    journals::{self, event},
-    metrics::Standing,
-    pools::Member,
+    effects::PlanError,
+    reconciler::HostReconciler,
+    standing::Standing,
     views::{Identity, NetworkView},
 };
 
-impl Control {
+impl HostReconciler {
     /// Steps a host once.
     pub(crate) async fn step(&self, key: &HostKey) -> Result<(), Status> {
-        let known = self.views().hosts.get(key).map(|view| view.uid.clone());
-        let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
+        let known = self.shared.views().hosts.get(key).map(|view| view.uid.clone());
+        let Some(host) = self.hosts.get(&key.namespace, &key.name).await? else {
             self.free_slot(key);
-            self.views().consoles.end(key);
+            self.shared.views().consoles.end(key);
             if let Some(uid) = known {
-                self.views().forget_host(key, &uid);
+                self.shared.views().forget_host(key, &uid);
                 // One of them may have waited for its MAC.
-                self.wake_hosts(|_| true);
+                self.shared.wake_hosts(|_| true);
             }
             return Ok(());
         };
-        let (journal, made) = self.inner.journals.open(key, &host).await?;
+        let (journal, made) = self.shared.handles.journals.open(key, &host).await?;
         if made && !self.is_there(key, &host).await? {
             // Deleted since it was read, and its journal removed before this one was made.
-            return self.inner.journals.remove(key, &host.metadata.uid).await;
+            return self.shared.handles.journals.remove(key, &host.metadata.uid).await;
         }
         let Some(memory) = memory_of(key, &journal) else {
             // Nothing is done with it.
             self.free_slot(key);
-            self.note_unreadable(key, &host.metadata.uid);
+            self.shared.views().offer_unreadable(key, &host.metadata.uid);
             return Ok(());
         };
-        let now = self.now();
+        let now = self.shared.now();
         let (has_slot, deletes) = (memory.admitted.is_some(), host.metadata.is_deleting());
         let (inspected, claim) = (journal.status.hardware.as_ref(), journal.status.claim.as_ref());
         let known = plan::host::identity::known(memory.identity.as_ref(), inspected, claim);
-        let twins = self.views().learn_machine(key, &known.uuid);
-        twins.iter().for_each(|twin| self.inner.queue.wake(twin));
+        let twins = self.shared.views().learn_machine(key, &known.uuid);
+        twins.iter().for_each(|twin| self.shared.handles.queue.wake(twin));
         let (network_data, network) = self.network_data(key, &host).await?;
         let mut seen = self.seen(host, memory, &journal.status, now, network_data).await?;
-        seen.slot = self.views().slots.offer(key, has_slot, deletes);
+        seen.slot = self.shared.views().slots.offer(key, has_slot, deletes);
         let step = plan::step(&seen, now);
         tracing::debug!(host = %key, state = ?step.memory.state, reason = %step.reason.text, effects = ?step.effects, "step");
         let journal = self.keep(journal, &seen.memory, &step, now).await?;
-        self.inner.metrics.step(key, &seen, &step);
+        self.shared.metrics.step(key, &seen, &step);
         let standing = plan::host::standing(&step.memory, &seen);
-        let next = self.views().slots.settle(key, standing, deletes);
-        next.iter().for_each(|key| self.inner.queue.wake(key));
-        self.announce(&seen.host.metadata, &step.events, now);
+        let next = self.shared.views().slots.settle(key, standing, deletes);
+        next.iter().for_each(|key| self.shared.handles.queue.wake(key));
+        self.shared.events().announce(&seen.host.metadata, &step.events, now);
         let shut = plan::host::gate::shut(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
-        self.note_place(key, &seen.host, &step.memory, &journal.status);
-        self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
-        self.note_member(key, Member::of(&seen.host, &step.memory, &journal.status));
+        let stepped =
+            SteppedHost { host: seen.host.clone(), memory: step.memory.clone(), journal: journal.status.clone() };
+        self.shared.views().offer_step(key, stepped);
+        self.consoles.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
         // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
         let is_first = |effect: &&plan::host::Effect| matches!(effect, plan::host::Effect::AddFinalizer);
         for effect in step.effects.iter().filter(is_first) {
@@ -83,16 +82,16 @@ impl Control {
         for effect in step.effects.iter().filter(|effect| !is_first(effect)) {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
-        self.answer_rehandoff(&seen.host).await?;
+        self.instances.answer_rehandoff(&seen.host).await?;
         if let Some(delay) = step.wake {
             let delay = delay.max(jiff::SignedDuration::from_millis(10));
-            self.inner.queue.wake_in(key, delay.unsigned_abs());
+            self.shared.handles.queue.wake_in(key, delay.unsigned_abs());
         }
         Ok(())
     }
 
     async fn is_there(&self, key: &HostKey, host: &BareMetalHost) -> Result<bool, Status> {
-        let now = self.inner.hosts.get(&key.namespace, &key.name).await?;
+        let now = self.hosts.get(&key.namespace, &key.name).await?;
         Ok(now.is_some_and(|now| now.metadata.uid == host.metadata.uid))
     }
 
@@ -104,13 +103,12 @@ impl Control {
         step: &Step,
         now: Timestamp,
     ) -> Result<HostJournal, Status> {
-        let memory = serde_json::to_value(&step.memory)
-            .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
         let old = journal.status.clone();
         let key = HostKey { namespace: journal.metadata.namespace.clone(), name: journal.metadata.name.clone() };
         let status = &mut journal.status;
-        status.memory = memory;
-        if let Some(view) = self.views().hosts.get(&key).filter(|view| !view.warned.is_empty()) {
+        journal::set_memory(status, &step.memory)
+            .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
+        if let Some(view) = self.shared.views().hosts.get(&key).filter(|view| !view.warned.is_empty()) {
             status.hand_off_warned.clone_from(&view.warned);
         }
         let reason = JournalReason {
@@ -125,7 +123,7 @@ impl Control {
         }
         for happened in &step.events {
             let text = happened.message.clone();
-            status.note(event(now, step.memory.attempt, &happened.reason, text));
+            status.note(event(now, step.memory.attempt, happened.reason.word(), text));
         }
         let (from, to) = (before.state.word(), step.memory.state.word());
         if from != to {
@@ -136,8 +134,8 @@ impl Control {
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
         let is_just_done = before.state == State::Provisioning && step.memory.state == State::Provisioned;
-        instances::count_token(&mut journal.status, is_just_done, self.age_s());
-        if journal.status == old { Ok(journal) } else { self.inner.journals.store(&journal).await }
+        count_token(&mut journal.status, is_just_done, self.shared.age_s());
+        if journal.status == old { Ok(journal) } else { self.shared.handles.journals.store(&journal).await }
     }
 
     /// 2. What the host gets when it boots, and what its agent gets when it asks.
@@ -145,7 +143,7 @@ impl Control {
         let host = &seen.host;
         let key = key_of(host);
         let entry = entry_of(host, plan::boot_entry(memory));
-        let macs: Vec<firesteel_boot::Mac> =
+        let macs: Vec<firesteel_facts::Mac> =
             host.spec.boot_mac().iter().chain(&memory.macs).filter_map(|mac| mac.parse().ok()).fold(
                 Vec::new(),
                 |mut macs, mac| {
@@ -156,7 +154,7 @@ impl Control {
                 },
             );
         let wanted = {
-            let mut views = self.views();
+            let mut views = self.shared.views();
             views.learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
             let Some(view) = views.hosts.get_mut(&key) else { return };
             view.network = network;
@@ -180,7 +178,7 @@ impl Control {
             // The agent has it already, as it was composed before a restart.
             Ok(None) => {}
             Ok(Some(plan)) => {
-                if let Some(view) = self.views().hosts.get_mut(&key)
+                if let Some(view) = self.shared.views().hosts.get_mut(&key)
                     && view.agent.attempt == memory.attempt
                 {
                     view.agent.set_plan(plan);
@@ -188,12 +186,13 @@ impl Control {
             }
             Err(error) => {
                 tracing::error!(host = %key, %error, "making a plan for the agent");
-                let failed = event(self.now(), memory.attempt, "plan_failed", error);
-                if let Err(status) = self.inner.journals.change(&key, |status| status.note_again(failed.clone())).await
+                let failed = event(self.shared.now(), memory.attempt, "plan_failed", error.to_string());
+                if let Err(status) =
+                    self.shared.handles.journals.change(&key, |status| status.note_again(failed.clone())).await
                 {
                     tracing::warn!(host = %key, error = %status.message, "writing the timeline");
                 }
-                self.inner.queue.wake_in(&key, std::time::Duration::from_secs(10));
+                self.shared.handles.queue.wake_in(&key, std::time::Duration::from_secs(10));
             }
         }
     }
@@ -204,18 +203,18 @@ impl Control {
         host: &BareMetalHost,
         memory: &HostMemory,
         issued: &IssuedPlan,
-    ) -> Result<Option<wire::Plan>, String> {
+    ) -> Result<Option<wire::Plan>, PlanError> {
         let plan = self.wire_plan(host, memory, issued).await?;
         let Some(forms) = promised_by(&plan) else { return Ok(Some(plan)) };
         let keep = |status: &mut HostJournalStatus| {
-            let has_begun = journals::has_begun(status, memory.attempt, issued.number);
+            let has_begun = journal::has_begun(status, memory.attempt, issued.number);
             if !has_begun {
                 status.promise(memory.attempt, issued.number, forms.clone());
             }
             has_begun
         };
-        let has_begun = self.inner.journals.change(&key_of(host), keep).await.map_err(|status| status.message)?;
-        Ok((!has_begun.ok_or("this host has no journal yet")?).then_some(plan))
+        let has_begun = self.shared.handles.journals.change(&key_of(host), keep).await?;
+        Ok((!has_begun.ok_or(PlanError::NoJournal)?).then_some(plan))
     }
 
     /// 3. Upstream's status, computed from the truth.
@@ -226,7 +225,6 @@ impl Control {
         }
         let key = key_of(&seen.host);
         let stored = self
-            .inner
             .hosts
             .modify(&key.namespace, &key.name, Part::Status, |host| host.status = Some(status.clone()))
             .await?;
@@ -235,25 +233,11 @@ impl Control {
         }
         Ok(())
     }
-
-    /// Adds an event to a host's timeline; a failure is logged, since nothing depends on it.
-    pub(crate) async fn note_host(&self, key: &HostKey, name: &str, detail: &str) {
-        let attempt = match self.inner.journals.read(key).await {
-            Ok(Some(status)) => journals::attempt(&status),
-            Ok(None) | Err(_) => 0,
-        };
-        if let Err(status) = self.inner.journals.note(key, &event(self.now(), attempt, name, detail)).await {
-            tracing::warn!(host = %key, error = %status.message, "writing the timeline");
-        }
-    }
 }
 
 /// A memory that cannot be read is never overwritten: the host is left alone.
 fn memory_of(key: &HostKey, journal: &HostJournal) -> Option<HostMemory> {
-    if journal.status.memory == Value::Null {
-        return Some(HostMemory::default());
-    }
-    match HostMemory::deserialize(&journal.status.memory) {
+    match journal::memory(&journal.status) {
         Ok(memory) => Some(memory),
         Err(error) => {
             tracing::error!(host = %key, %error, "this host's memory cannot be read, so nothing is done with it; was it written by a newer appliance?");

@@ -1,8 +1,9 @@
 //! Hosts that call themselves the same: a UUID that two hosts are known by is identity for neither. Pure.
 
-use firesteel_plan::host::{SharedUuid, identity::usable_uuid};
+use firesteel_plan::host::{SharedUuid, usable_uuid};
+use firesteel_runtime::HostKey;
 
-use crate::{HostKey, views::Views};
+use crate::views::Views;
 
 impl Views {
     /// Finds another host that is known by the same UUID.
@@ -27,6 +28,8 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_runtime::HostEvents;
+
     use super::*;
     use crate::views::HostView;
 
@@ -35,7 +38,7 @@ mod tests {
 
     #[test]
     fn hosts_with_one_uuid_name_each_other() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         let key = |name: &str| HostKey { namespace: "default".into(), name: name.into() };
         for name in ["a", "b", "c"] {
             views.hosts.insert(key(name), HostView::default());

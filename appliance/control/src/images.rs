@@ -2,24 +2,21 @@
 
 use std::{collections::HashMap, error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_facts::shown_url;
-use firesteel_images::import::{AcquireError, Acquirer, Format, Request, Stage, WebLogin};
-use firesteel_plan::host::{ImageSeen, ReadyImage};
+use firesteel_images::import::{AcquireError, Acquirer, Format, Request, Stage};
+use firesteel_plan::host::ReadyImage;
 use firesteel_resources::{
-    BareMetalHost, Image, Secret,
+    BareMetalHost, Image,
     bare_metal_host::{ChecksumType, ImageFormat, annotations::IMAGE_LOGIN},
 };
 use jiff::Timestamp;
 
 use crate::{
-    Control, HostKey,
     acquired_image::AcquiredImage,
-    control::key_of,
     views::{ImageKey, LoginSecret},
 };
 
 /// Images of which something is known. Each change of an address leaves one behind that nobody wants any more.
-const IMAGES_MAX: usize = 16_384;
+pub(crate) const IMAGES_MAX: usize = 16_384;
 
 /// Why an image is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +80,7 @@ pub(crate) enum ImageView {
 
 impl ImageView {
     /// Takes in where the acquisition is. What is new about it is progress.
-    fn go_on(&mut self, stage: Stage, now: Timestamp) {
+    pub(crate) fn go_on(&mut self, stage: Stage, now: Timestamp) {
         let next = match stage {
             Stage::Waiting { ahead, .. } => Self::Waiting { ahead, moved_at: now },
             Stage::Downloading { done_bytes, total_bytes } => {
@@ -122,7 +119,7 @@ impl ImageView {
     }
 }
 
-fn image_key(host: &BareMetalHost, image: &Image) -> ImageKey {
+pub(crate) fn image_key(host: &BareMetalHost, image: &Image) -> ImageKey {
     let metadata = &host.metadata;
     let name = metadata.annotation(IMAGE_LOGIN).filter(|name| !name.is_empty());
     ImageKey {
@@ -140,132 +137,6 @@ fn checksum_word(kind: ChecksumType) -> &'static str {
         ChecksumType::Sha256 => "sha256",
         ChecksumType::Sha512 => "sha512",
         ChecksumType::Auto => "auto",
-    }
-}
-
-impl Control {
-    pub(crate) fn image_seen(&self, host: &BareMetalHost, image: &Image) -> ImageSeen {
-        match self.views().images.get(&image_key(host, image)) {
-            None => ImageSeen::Unknown,
-            Some(ImageView::Waiting { ahead, moved_at }) => ImageSeen::Waiting { ahead: *ahead, moved_at: *moved_at },
-            Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
-                ImageSeen::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
-            }
-            Some(ImageView::Ready(ready)) => ImageSeen::Ready(ready.clone()),
-            Some(ImageView::Failed { message, permanent, at }) => {
-                ImageSeen::Failed { message: message.clone(), permanent: *permanent, at: *at }
-            }
-        }
-    }
-
-    /// Starts to fetch a host's image unless it is there or on its way.
-    pub(crate) fn fetch_image(&self, host: &BareMetalHost, image: &Image) {
-        let key = image_key(host, image);
-        {
-            let mut views = self.views();
-            let is_there = |view: &ImageView| match view {
-                ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Ready(_) => true,
-                ImageView::Failed { .. } => false,
-            };
-            if views.images.get(&key).is_some_and(is_there) {
-                return;
-            }
-            if views.images.len() >= IMAGES_MAX {
-                forget_one(&mut views.images);
-            }
-            let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.now() };
-            views.images.insert(key.clone(), view);
-        }
-        let request = Request {
-            url: image.url.clone(),
-            checksum: image.checksum.clone(),
-            checksum_type: key.checksum_type.clone(),
-            declared: key.declared,
-            login: None,
-            owner: host.metadata.namespace.clone(),
-        };
-        let (control, asker) = (self.clone(), (key_of(host), host.metadata.uid.clone()));
-        self.spawn_outward(async move { control.acquire(key, request, asker).await });
-    }
-
-    /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
-    pub fn images_removed(&self, raw_sha256: &[String]) {
-        let is_gone = |view: &ImageView| match view {
-            ImageView::Ready(ready) => raw_sha256.contains(&ready.raw_sha256),
-            ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
-        };
-        let mut views = self.views();
-        views.removed_images.add(raw_sha256);
-        views.images.retain(|_, view| !is_gone(view));
-    }
-
-    /// `asker`: the host that asked first, and the UID of its object. An event tells it what is odd about the image.
-    async fn acquire(&self, key: ImageKey, request: Request, (host, uid): (HostKey, String)) {
-        let url = shown_url(&key.url);
-        tracing::info!(url, "fetching an image");
-        let progress = {
-            let (control, key) = (self.clone(), key.clone());
-            Arc::new(move |stage: Stage| control.image_progress(&key, stage))
-        };
-        let began = self.views().removed_images.now();
-        let acquired = match self.image_login(key.login.as_ref()).await {
-            Ok(login) => self.config().images.acquire(&Request { login, ..request }, progress).await,
-            Err(fault) => Err(fault),
-        };
-        let view = match acquired {
-            Ok(AcquiredImage { ready, warnings }) => {
-                tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
-                for warning in warnings {
-                    self.tell_of(&host, &uid, "ImageWarning", true, format!("the image {url}: {warning}"));
-                }
-                ImageView::Ready(ready)
-            }
-            Err(ImageFault { message, crowded: true, .. }) => {
-                tracing::debug!(url, error = %message, "the image is to be asked for again");
-                self.views().images.remove(&key);
-                return;
-            }
-            Err(ImageFault { message, permanent, .. }) => {
-                tracing::warn!(url, error = %message, "fetching an image failed");
-                ImageView::Failed { message, permanent, at: self.now() }
-            }
-        };
-        self.inner.metrics.image_fetched(matches!(view, ImageView::Ready(_)));
-        let waiting: Vec<HostKey> = {
-            let mut views = self.views();
-            if let ImageView::Ready(ready) = &view
-                && views.removed_images.has_since(began, &ready.raw_sha256)
-            {
-                // Who removed it found nothing to forget. It is asked for again.
-                views.images.remove(&key);
-            } else {
-                views.images.insert(key, view);
-            }
-            views.hosts.keys().cloned().collect()
-        };
-        waiting.iter().for_each(|host| self.inner.queue.wake(host));
-    }
-
-    /// The login for an image, as its Secret has it now. A Secret that is missing may come.
-    async fn image_login(&self, secret: Option<&LoginSecret>) -> Result<Option<WebLogin>, ImageFault> {
-        let Some(LoginSecret { namespace, name }) = secret else { return Ok(None) };
-        let fault = |message: String| ImageFault { message, permanent: false, crowded: false };
-        let read = self.inner.secrets.get(namespace, name).await;
-        let found = read.map_err(|status| fault(format!("could not read the Secret {name}: {}", status.message)))?;
-        match found.as_ref().and_then(Secret::credentials) {
-            Some((username, password)) => Ok(Some(WebLogin { username, password })),
-            None => Err(fault(format!(
-                "the Secret {name}, which the annotation {IMAGE_LOGIN} names, has no username and password or does not \
-                 exist: create it in the host's namespace, or remove the annotation"
-            ))),
-        }
-    }
-
-    fn image_progress(&self, key: &ImageKey, stage: Stage) {
-        let now = self.now();
-        if let Some(view) = self.views().images.get_mut(key) {
-            view.go_on(stage, now);
-        }
     }
 }
 
@@ -308,7 +179,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 /// Forgets an image that is not under way. Who wants it asks for it again, and what is stored is found at once.
-fn forget_one(images: &mut HashMap<ImageKey, ImageView>) {
+pub(crate) fn forget_one(images: &mut HashMap<ImageKey, ImageView>) {
     let is_over = |view: &ImageView| match view {
         ImageView::Ready(_) | ImageView::Failed { .. } => true,
         ImageView::Waiting { .. } | ImageView::Fetching { .. } => false,

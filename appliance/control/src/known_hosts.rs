@@ -2,61 +2,16 @@
 //!
 //! ```text
 //!   live leases of the MACs of hosts ([`crate::leases`]) ────────────────┐
-//!   messages of bound agents (a VLAN, a bond, another DHCP server) ──────┴─► Control::hosts_at ─► HTTP, TFTP
+//!   messages of bound agents (a VLAN, a bond, another DHCP server) ──────┴─► NetworkLog::hosts_at ─► HTTP, TFTP
 //! ```
 //!
 //! A host is known where its agent speaks until the attempt ends in which it does. It opens nothing by itself.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::net::IpAddr;
 
 use firesteel_boot::BootEntry;
 
-use crate::{Control, views::Views};
-
-/// From where the agents of hosts speak: one address of each host, which is named by its uid.
-#[derive(Debug, Default)]
-pub(crate) struct AgentAddresses {
-    of_host: HashMap<Arc<str>, (IpAddr, u64)>,
-    at: HashMap<IpAddr, BTreeSet<Arc<str>>>,
-}
-
-impl AgentAddresses {
-    fn note(&mut self, uid: &str, address: IpAddr, attempt: u64) {
-        if self.of_host.get(uid) == Some(&(address, attempt)) {
-            return;
-        }
-        self.forget(uid);
-        let uid: Arc<str> = Arc::from(uid);
-        self.at.entry(address).or_default().insert(Arc::clone(&uid));
-        self.of_host.insert(uid, (address, attempt));
-    }
-
-    fn forget(&mut self, uid: &str) {
-        let Some((address, _)) = self.of_host.remove(uid) else { return };
-        if let Some(hosts) = self.at.get_mut(&address) {
-            hosts.remove(uid);
-            if hosts.is_empty() {
-                self.at.remove(&address);
-            }
-        }
-    }
-
-    /// Forgets hosts that are gone.
-    fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
-        let gone: Vec<Arc<str>> = self.of_host.keys().filter(|uid| !is_there(uid)).cloned().collect();
-        gone.iter().for_each(|uid| self.forget(uid));
-    }
-
-    /// The hosts whose agents speak from there, and in which attempt.
-    fn at(&self, address: IpAddr) -> impl Iterator<Item = (&Arc<str>, u64)> {
-        let hosts = self.at.get(&address).into_iter().flatten();
-        hosts.filter_map(move |uid| self.of_host.get(uid).map(|(_, attempt)| (uid, *attempt)))
-    }
-}
+use crate::views::Views;
 
 impl Views {
     /// Takes in that the bound agent of an attempt of this host spoke from there.
@@ -72,7 +27,7 @@ impl Views {
     }
 
     /// Whether this attempt of a host goes on.
-    fn is_under_way(&self, uid: &str, attempt: u64) -> bool {
+    pub(crate) fn is_under_way(&self, uid: &str, attempt: u64) -> bool {
         let view = self.by_uid.get(uid).and_then(|key| self.hosts.get(key));
         match view.and_then(|view| view.boot_entry.as_ref()) {
             Some(BootEntry::Agent { attempt: current, .. }) => *current == attempt,
@@ -81,31 +36,14 @@ impl Views {
     }
 }
 
-impl Control {
-    /// Names the hosts that are known at an address, by their uids: mostly one or none; several behind one NAT.
-    #[must_use]
-    pub fn hosts_at(&self, address: IpAddr) -> Vec<Arc<str>> {
-        let address = address.to_canonical();
-        let holder = self.leaseholder(address);
-        let views = self.views();
-        let leased = holder.and_then(|mac| views.by_mac.get(&mac)).and_then(|key| views.hosts.get(key));
-        let mut hosts: Vec<Arc<str>> = leased.map(|view| Arc::from(view.uid.as_str())).into_iter().collect();
-        for (uid, attempt) in views.agent_addresses.at(address) {
-            if !hosts.contains(uid) && views.is_under_way(uid, attempt) {
-                hosts.push(Arc::clone(uid));
-            }
-        }
-        hosts
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use firesteel_boot::Mac;
+    use firesteel_facts::Mac;
+    use firesteel_runtime::{HostEvents, HostKey};
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{HostKey, views::Identity};
+    use crate::views::Identity;
 
     const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
@@ -134,7 +72,7 @@ mod tests {
 
     #[test]
     fn an_address_is_known_until_the_attempt_ends_in_which_its_agent_spoke() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         learn(&mut views, "a");
         begins(&mut views, "a", 3);
         views.note_agent_address("a", FIRST, 3);
@@ -150,7 +88,7 @@ mod tests {
 
     #[test]
     fn several_hosts_may_be_behind_one_address_and_those_that_went_are_forgotten() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         for name in ["a", "b", "c"] {
             learn(&mut views, name);
             begins(&mut views, name, 1);

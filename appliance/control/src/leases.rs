@@ -14,10 +14,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use firesteel_boot::Mac;
+use firesteel_facts::Mac;
 use jiff::Timestamp;
-
-use crate::Control;
 
 /// Most leases that are known: as many as DHCP keeps.
 pub const LIVE_LEASES_MAX: usize = 131_072;
@@ -28,13 +26,13 @@ pub(crate) struct LiveLeases(Mutex<LeaseTable>);
 
 /// One lease for each address, and one for each MAC, as in DHCP's own book.
 #[derive(Debug, Default)]
-struct LeaseTable {
+pub(crate) struct LeaseTable {
     by_address: HashMap<Ipv4Addr, (Mac, Timestamp)>,
     by_mac: HashMap<Mac, Ipv4Addr>,
 }
 
 impl LeaseTable {
-    fn begin(&mut self, mac: Mac, address: Ipv4Addr, until: Timestamp, now: Timestamp) {
+    pub(crate) fn begin(&mut self, mac: Mac, address: Ipv4Addr, until: Timestamp, now: Timestamp) {
         if let Some(before) = self.by_mac.remove(&mac) {
             self.by_address.remove(&before);
         }
@@ -52,51 +50,27 @@ impl LeaseTable {
         }
     }
 
-    fn end(&mut self, mac: Mac, address: Ipv4Addr) {
+    pub(crate) fn end(&mut self, mac: Mac, address: Ipv4Addr) {
         if self.by_mac.get(&mac) == Some(&address) {
             self.by_mac.remove(&mac);
             self.by_address.remove(&address);
         }
     }
 
-    fn holder(&self, address: IpAddr, now: Timestamp) -> Option<Mac> {
+    pub(crate) fn holder(&self, address: IpAddr, now: Timestamp) -> Option<Mac> {
         let IpAddr::V4(address) = address.to_canonical() else { return None };
         self.by_address.get(&address).filter(|(_, until)| *until > now).map(|(mac, _)| *mac)
     }
 
-    fn address(&self, mac: Mac, now: Timestamp) -> Option<Ipv4Addr> {
+    pub(crate) fn address(&self, mac: Mac, now: Timestamp) -> Option<Ipv4Addr> {
         let address = self.by_mac.get(&mac)?;
         self.by_address.get(address).filter(|(_, until)| *until > now).map(|_| *address)
     }
 }
 
 impl LiveLeases {
-    fn lock(&self) -> MutexGuard<'_, LeaseTable> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LeaseTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Control {
-    /// Takes in a lease of our DHCP. Earlier leases of the machine and of the address are over.
-    pub fn leased(&self, mac: Mac, address: Ipv4Addr, until: Timestamp) {
-        self.inner.leases.lock().begin(mac, address, until, self.now());
-    }
-
-    /// Takes in that a machine gave its address back, or may not use it.
-    pub fn lease_ended(&self, mac: Mac, address: Ipv4Addr) {
-        self.inner.leases.lock().end(mac, address);
-    }
-
-    /// Looks up the machine that has a live lease of this address.
-    #[must_use]
-    pub fn leaseholder(&self, address: IpAddr) -> Option<Mac> {
-        self.inner.leases.lock().holder(address, self.now())
-    }
-
-    /// Looks up the addresses that machines with these MACs have by a live lease.
-    pub(crate) fn leased_addresses(&self, macs: &[Mac]) -> Vec<Ipv4Addr> {
-        let (table, now) = (self.inner.leases.lock(), self.now());
-        macs.iter().filter_map(|mac| table.address(*mac, now)).collect()
     }
 }
 

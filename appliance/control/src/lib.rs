@@ -18,41 +18,47 @@
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
 //!
-//! Beside the hosts' own steps, and as separate as controllers are, [`groups`] gives images to hosts that are not
-//! installed, and [`policy`] says which image each set is to have. [`streams`] follows boot image streams; it shares
-//! nothing with the hosts but the store of images, so that it also runs where no machine is served.
+//! Other controllers hear of hosts by value ([`firesteel_runtime::HostEvents`]), and control asks the config server and the
+//! boot image streams by traits ([`firesteel_runtime::ServedConfigs`], [`firesteel_runtime::ImageIndex`]).
 //!
-//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), the clock as the store
-//! knows it ([`StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and
-//! runs all of this unchanged.
+//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`firesteel_runtime::Runtime`]), the clock as
+//! the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation
+//! brings its own and runs all of this unchanged.
 
 mod acquired_image;
+mod agent_addresses;
 mod agents;
 mod askers;
+mod binding;
+mod bmc_logins;
 mod bmc_record;
+mod bmc_work;
 mod boot;
 mod boot_again;
+mod boot_observations;
 mod boot_record;
 mod boot_watch;
-mod catalogue;
 mod claimants;
-mod clock;
-mod configs;
+mod clock_doubt;
 mod console;
 mod control;
 mod damaged;
 mod discovery;
+mod discovery_token;
+mod disk_identity;
 mod effects;
-mod events;
 mod first_boots;
-mod groups;
+mod follow;
+mod halt_watch;
 mod halts;
 mod hand_off;
+mod hardware_store;
 mod host;
+mod host_gate;
 mod identity;
+mod image_fetches;
 mod images;
 mod instances;
-mod journals;
 mod known_hosts;
 mod leases;
 mod logins;
@@ -60,61 +66,47 @@ mod logs;
 mod map;
 mod metrics;
 mod network;
-pub mod network_data;
+mod network_log;
 mod note_pace;
 mod notes;
 mod observations;
 mod pace;
-mod policy;
-mod pools;
+mod parts;
 mod power;
-mod queue;
 pub mod receipts;
+mod reconciler;
+mod refusals;
 mod remembered;
 mod removed_images;
-pub mod runtime;
+mod report_changes;
 mod said_refusals;
+mod second_agents;
 mod seen;
+mod shared;
 mod shown_write;
+mod standing;
 mod strangers;
-pub mod streams;
-mod trust;
+mod survey;
+mod token_extension;
 mod views;
-
-use std::fmt;
 
 pub use acquired_image::AcquiredImage;
 pub use boot::{BootGrant, BootScript, ScriptKind};
 pub use boot_watch::UnknownHost;
-pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
-pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
-pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
-pub use control::{Config, Control};
+pub use console::{CONSOLES_BYTES_MAX, ConsoleText};
+pub use control::Control;
 pub use effects::FIRST_BOOT_FAILED_PATH;
-pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
 pub use images::{Acquiring, ImageFault, Images};
 pub use instances::FAILURE_BYTES_MAX;
 pub use leases::LIVE_LEASES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
-pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
+pub use metrics::HOSTS_NAMED_MAX;
 pub use network::{Asker, NetworkEvent};
-pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, SchemeDriver};
+pub use parts::Config;
+pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, Listening, SchemeDriver};
 pub use receipts::verify as verify_receipt;
 pub use strangers::DISCOVERED_MAX;
-pub use trust::{Bundle, Trust};
-
-/// A host's place in the API.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostKey {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl fmt::Display for HostKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
+pub use survey::{Fleet, Survey};
 
 /// Why something is not given to a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

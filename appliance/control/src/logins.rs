@@ -8,10 +8,9 @@
 use std::collections::{HashMap, HashSet};
 
 use firesteel_bmc::BmcAddress;
-use firesteel_plan::host::{BmcFault, BmcFaultKind, Limits};
+use firesteel_plan::host::Limits;
+use firesteel_runtime::HostKey;
 use jiff::{SignedDuration, Timestamp};
-
-use crate::{Control, HostKey};
 
 /// No BMC counts longer, and nobody asks for older ones.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
@@ -20,7 +19,7 @@ const OF_ACCOUNT_MAX: usize = 64;
 /// Accounts of which good credentials are remembered; beyond it all are forgotten, and the next logins take leaves.
 const GOOD_MAX: usize = 10_000;
 /// Between two looks whether those before have ended.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Who an appliance is for a BMC: where it is, and the user name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +51,7 @@ pub(crate) struct Logins {
 
 /// Whether a login may be tried now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leave {
+pub(crate) enum Leave {
     /// They are known to be good.
     Free,
     /// Counted until [`Logins::end`].
@@ -112,7 +111,7 @@ impl Logins {
         self.good.get(account).is_some_and(|good| good == credentials)
     }
 
-    fn begin(&mut self, account: &Account, credentials: &str, limits: &Limits, now: Timestamp) -> Leave {
+    pub(crate) fn begin(&mut self, account: &Account, credentials: &str, limits: &Limits, now: Timestamp) -> Leave {
         if self.is_good(account, credentials) {
             return Leave::Free;
         }
@@ -132,7 +131,7 @@ impl Logins {
         Leave::Counted
     }
 
-    fn end(&mut self, account: &Account) {
+    pub(crate) fn end(&mut self, account: &Account) {
         if let Some(count) = self.under_way.get_mut(account) {
             *count -= 1;
             if *count == 0 {
@@ -145,52 +144,6 @@ impl Logins {
     pub(crate) fn elsewhere(&self, account: &Account, host: &HostKey) -> Vec<Timestamp> {
         let all = self.refused.get(account).map(Vec::as_slice).unwrap_or_default();
         all.iter().filter(|(other, _)| other.as_ref() != Some(host)).map(|(_, at)| *at).collect()
-    }
-}
-
-/// The right to try a login, given back when this is dropped.
-pub(crate) struct Trying {
-    control: Control,
-    /// `None`: it was not counted.
-    account: Option<Account>,
-}
-
-impl Drop for Trying {
-    fn drop(&mut self) {
-        if let Some(account) = &self.account {
-            self.control.views().logins.end(account);
-        }
-    }
-}
-
-impl Control {
-    /// Waits until a login can be tried without locking the account, however those end that are under way.
-    pub(crate) async fn try_login(&self, account: &Account, credentials: &str) -> Result<Trying, BmcFault> {
-        let limits = Limits::default();
-        loop {
-            let now = self.now();
-            let leave = {
-                let mut views = self.views();
-                // Another host may remember that the account is about to be locked.
-                if views.slots.are_counted() {
-                    views.logins.begin(account, credentials, &limits, now)
-                } else {
-                    Leave::Wait
-                }
-            };
-            match leave {
-                Leave::Free => return Ok(Trying { control: self.clone(), account: None }),
-                Leave::Counted => return Ok(Trying { control: self.clone(), account: Some(account.clone()) }),
-                Leave::HeldBack(until) => {
-                    let message = format!("it is not tried again before {until:.0}");
-                    return Err(BmcFault { kind: BmcFaultKind::HeldBack { until }, message });
-                }
-                Leave::Wait => {
-                    let runtime = &self.config().runtime;
-                    runtime.sleep_until(runtime.uptime() + PAUSE).await;
-                }
-            }
-        }
     }
 }
 

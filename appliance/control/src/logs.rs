@@ -12,11 +12,10 @@ use std::{
 };
 
 use firesteel_kube::logs::{Line, Logs, Pod, Waiting};
+use firesteel_runtime::HostKey;
 use firesteel_wire::LogSource;
 use jiff::Timestamp;
 use tokio::sync::Notify;
-
-use crate::HostKey;
 
 /// The containers of a host's pod.
 pub const AGENT: &str = "agent";

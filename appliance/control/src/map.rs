@@ -7,14 +7,15 @@ mod parts;
 use firesteel_contents::DiskContents;
 use firesteel_resources::{
     hardware::{
-        CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
-        TableRecord, Transport,
+        CpuRecord, DiskRecord, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord, TableRecord,
         neighbour::{Heard, NeighbourRecord},
     },
     hardware_data::Vlan,
 };
-use firesteel_wire::{self as wire, limits, text};
+use firesteel_wire::{self as wire, limits};
 use jiff::Timestamp;
+
+pub(crate) use firesteel_runtime::{field, line};
 
 // Of each disk that a host may name, a receipt of its erasure is kept.
 const _: () = assert!(limits::DISKS_MAX < firesteel_resources::host_journal::RECEIPTS_MAX);
@@ -43,10 +44,7 @@ pub(crate) fn hardware_record(
             family: field(&inventory.system.family),
         },
         firmware: FirmwareRecord {
-            mode: match inventory.firmware.mode {
-                wire::FirmwareMode::Bios => FirmwareMode::Bios,
-                wire::FirmwareMode::Uefi => FirmwareMode::Uefi,
-            },
+            mode: inventory.firmware.mode,
             vendor: field(&inventory.firmware.vendor),
             version: field(&inventory.firmware.version),
             date: field(&inventory.firmware.date),
@@ -143,16 +141,7 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
         rotational: disk.rotational,
         read_only: disk.read_only,
         removable: disk.removable,
-        transport: match disk.transport {
-            wire::Transport::Nvme => Transport::Nvme,
-            wire::Transport::Sata => Transport::Sata,
-            wire::Transport::Sas => Transport::Sas,
-            wire::Transport::Scsi => Transport::Scsi,
-            wire::Transport::Virtio => Transport::Virtio,
-            wire::Transport::Usb => Transport::Usb,
-            wire::Transport::Mmc => Transport::Mmc,
-            wire::Transport::Other => Transport::Other,
-        },
+        transport: disk.transport,
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
         contents: disk.contents.as_deref().map(|told| Box::new(contents(told))),
         table: disk.table.as_ref().map(|table| match table {
@@ -170,20 +159,6 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
 /// What can stop an erasure is kept first, also of an agent whose lists are longer than this end's.
 fn contents(told: &DiskContents) -> DiskContents {
     told.clone().bounded().with_texts(&field)
-}
-
-/// A text from a host: bounded, and without characters that are not seen.
-#[must_use]
-pub(crate) fn field(foreign: &str) -> String {
-    let end = foreign.floor_char_boundary(limits::FIELD_BYTES_MAX);
-    foreign[..end].chars().map(|c| if text::is_hidden(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// A log line or error from a host: longer than a field, bounded all the same.
-#[must_use]
-pub(crate) fn line(foreign: &str) -> String {
-    let end = foreign.floor_char_boundary(limits::LOG_LINE_BYTES_MAX);
-    foreign[..end].chars().map(|c| if text::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

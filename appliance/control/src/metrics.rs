@@ -1,32 +1,30 @@
 //! Counting what happens to hosts, for `/metrics`: upstream's metrics by their names and labels, and ours.
 //!
 //! Counts are kept in memory and begin at nought with each start, as Prometheus expects it. What hosts are like
-//! now is not counted: it is surveyed when somebody asks ([`Control::survey`]).
+//! now is not counted: it is surveyed when somebody asks ([`crate::Control::survey`]).
 //!
 //! Where upstream has the labels `namespace` and `host`, so have we, for the first [`HOSTS_NAMED_MAX`] hosts
 //! since the start. All others are counted together, with both labels empty: a fleet of ten thousand would be
 //! half a million series. Nothing else is counted by host; a host's journal and events tell what happened to it.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use firesteel_plan::host::{
-    HostMemory, Seen, Step,
+    Seen, Step,
     counted::{Counted, Operation, counted},
-    outlook::{Outlook, Prospect, is_held_up, is_set_aside, moved_at, of_fleet, prospect},
 };
-use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
-use jiff::Timestamp;
+use firesteel_runtime::HostKey;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
 
-use crate::{Control, HostKey, views::Views};
+use crate::standing::error_word;
 
 /// Hosts that are counted by name. Each may have some forty series.
 pub const HOSTS_NAMED_MAX: usize = 500;
@@ -89,11 +87,6 @@ struct OfNetwork {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Fetched {
     outcome: &'static str,
 }
@@ -139,7 +132,6 @@ struct Inner {
     images: Family<Fetched, Counter>,
     agents_refused: Counter,
     second_claimants: Counter,
-    configs: Family<Asked, Counter>,
     network: Family<OfNetwork, Counter>,
 }
 
@@ -180,7 +172,6 @@ impl Default for Metrics {
             images: Family::default(),
             agents_refused: Counter::default(),
             second_claimants: Counter::default(),
-            configs: Family::default(),
             network: Family::default(),
         }))
     }
@@ -204,8 +195,6 @@ impl Metrics {
         to.register("firesteel_erased_bytes", erased, all.erased_bytes.clone());
         let network = "What DHCP, TFTP and HTTP boot gave to machines, and what they refused";
         to.register("firesteel_network_events", network, all.network.clone());
-        let configs = "Configs that hosts asked for, by what they got: served, head, or why they were refused";
-        to.register("firesteel_config_requests", configs, all.configs.clone());
         to.register("firesteel_images_fetched", "Images fetched or refused", all.images.clone());
     }
 
@@ -328,11 +317,6 @@ impl Metrics {
         self.0.network.get_or_create(&OfNetwork { event }).inc();
     }
 
-    /// A config was asked for; the outcomes are words of ours.
-    pub(crate) fn config_asked(&self, outcome: &'static str) {
-        bump(&self.0.configs.get_or_create(&Asked { outcome }));
-    }
-
     pub(crate) fn agent_refused(&self) {
         bump(&self.0.agents_refused);
     }
@@ -354,246 +338,12 @@ fn bump(counter: &Counter) {
     counter.inc();
 }
 
-/// Upstream's word, as the status has it.
-fn error_word(kind: ErrorType) -> &'static str {
-    match kind {
-        ErrorType::Registration => "registration error",
-        ErrorType::ProvisionedRegistration => "provisioned registration error",
-        ErrorType::Inspection => "inspection error",
-        ErrorType::Preparation => "preparation error",
-        ErrorType::Provisioning => "provisioning error",
-        ErrorType::PowerManagement => "power management error",
-        ErrorType::Servicing => "servicing error",
-    }
-}
-
-/// What is kept of a host between its steps, to be surveyed.
-#[derive(Clone, Debug)]
-pub(crate) struct Standing {
-    state: ProvisioningState,
-    failure: Option<(ErrorType, Waits)>,
-    /// When it was last seen to come on: in its state, its plan or its boot.
-    moved_at: Timestamp,
-    prospect: Prospect,
-    /// Stands still on purpose.
-    is_held: bool,
-    /// Waits behind a halt.
-    is_halted: bool,
-    is_delayed: bool,
-    is_frozen: bool,
-    is_refused: bool,
-    is_claimed: bool,
-}
-
-/// What a host in an error waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Waits {
-    Edit,
-    Retry,
-    Cause,
-}
-
-impl Waits {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Edit => "edit",
-            Self::Retry => "retry",
-            Self::Cause => "cause",
-        }
-    }
-}
-
-impl Standing {
-    /// Pure: after a step that saw this and left this memory.
-    pub(crate) fn of(memory: &HostMemory, seen: &Seen) -> Self {
-        let failure = memory.failure.as_ref().map(|failure| {
-            let waits = match failure.retry_at {
-                _ if failure.until_edit => Waits::Edit,
-                Some(_) => Waits::Retry,
-                None => Waits::Cause,
-            };
-            (failure.kind, waits)
-        });
-        Self {
-            state: memory.state.word(),
-            failure,
-            moved_at: moved_at(memory),
-            prospect: prospect(memory, seen),
-            is_held: is_set_aside(memory, seen),
-            is_halted: is_held_up(memory, seen),
-            is_delayed: memory.delayed.is_some(),
-            is_frozen: memory.frozen.is_some(),
-            is_refused: memory.bmc.refused_credentials.is_some(),
-            is_claimed: memory.claimants.is_some(),
-        }
-    }
-
-    fn is_at_work(&self) -> bool {
-        let works = match self.state {
-            ProvisioningState::Registering
-            | ProvisioningState::Inspecting
-            | ProvisioningState::Preparing
-            | ProvisioningState::Provisioning
-            | ProvisioningState::Deprovisioning
-            | ProvisioningState::PoweringOff
-            | ProvisioningState::Deleting => true,
-            ProvisioningState::New
-            | ProvisioningState::Unmanaged
-            | ProvisioningState::Available
-            | ProvisioningState::Provisioned
-            | ProvisioningState::ExternallyProvisioned
-            | ProvisioningState::Foreign => false,
-        };
-        works && !(self.is_held || self.is_halted || self.is_delayed)
-    }
-}
-
-/// How the hosts are at one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Survey {
-    /// Hosts by upstream's word for their state; `new` where it is empty.
-    pub states: BTreeMap<&'static str, u64>,
-    /// Hosts in an error, by its type and by what they wait for: `edit`, `retry` or `cause`.
-    pub errors: BTreeMap<(&'static str, &'static str), u64>,
-    /// For each state that works, since how many seconds the host that stands still for longest does.
-    pub still_seconds: BTreeMap<&'static str, f64>,
-    pub delayed: u64,
-    pub frozen: u64,
-    /// Paused or detached.
-    pub held: u64,
-    /// Somebody stopped the whole fleet: no disk is changed.
-    pub is_halted: bool,
-    /// Whose BMC refused the login, and has taken none since.
-    pub refused: u64,
-    /// Hosts that more than one machine claims to be.
-    pub claimed: u64,
-    /// Hosts by what is to be expected of them: `done`, `progressing` or `will-not-finish`.
-    pub outlooks: BTreeMap<&'static str, u64>,
-    /// Steps that are due or wait for their time.
-    pub queued: u64,
-    /// Machines that nobody adopted, whose agent was heard since the start.
-    pub discovered: u64,
-    /// Images that hosts want now, by `ready`, `fetching` or `failed`.
-    pub images: BTreeMap<&'static str, u64>,
-    /// Groups of hosts whose rollout halted.
-    pub halted_groups: u64,
-    /// Sets whose boot images are managed, by `done`, `waiting`, `skipped` or `degraded`.
-    pub boot_image_sets: BTreeMap<&'static str, u64>,
-    /// Whether boot images are new enough for an upgrade; `None` while nobody looks at that.
-    pub boot_images_new_enough: Option<bool>,
-}
-
-impl Survey {
-    /// Of all that the views tell.
-    pub(crate) fn of(views: &Views, now: Timestamp) -> Self {
-        let mut survey = Self {
-            is_halted: views.halts.oldest().is_some(),
-            discovered: views.discovered.len() as u64,
-            // Those that are known as well are counted below.
-            frozen: views.unreadable.keys().filter(|key| !views.hosts.contains_key(key)).count() as u64,
-            ..Self::default()
-        };
-        for view in views.hosts.values() {
-            let is_counted = view.standing.as_ref().is_some_and(|standing| standing.is_frozen);
-            survey.frozen += u64::from(view.damage.is_some() && !is_counted);
-            if let Some(standing) = &view.standing {
-                survey.take(standing, view.agent.progress_at, now);
-            }
-        }
-        for image in views.images.values() {
-            *survey.images.entry(image.word()).or_default() += 1;
-        }
-        survey
-    }
-
-    fn take(&mut self, standing: &Standing, progress_at: Option<Timestamp>, now: Timestamp) {
-        let state = if standing.state == ProvisioningState::New { "new" } else { standing.state.word() };
-        *self.states.entry(state).or_default() += 1;
-        if let Some((kind, waits)) = standing.failure {
-            *self.errors.entry((error_word(kind), waits.word())).or_default() += 1;
-        }
-        if standing.is_at_work() {
-            let moved_at = progress_at.map_or(standing.moved_at, |at| at.max(standing.moved_at));
-            let still = now.duration_since(moved_at).as_secs_f64().max(0.0);
-            let longest = self.still_seconds.entry(state).or_default();
-            *longest = longest.max(still);
-        }
-        *self.outlooks.entry(standing.prospect.at(progress_at, now).word()).or_default() += 1;
-        self.delayed += u64::from(standing.is_delayed);
-        self.frozen += u64::from(standing.is_frozen);
-        self.held += u64::from(standing.is_held);
-        self.refused += u64::from(standing.is_refused);
-        self.claimed += u64::from(standing.is_claimed);
-    }
-}
-
-/// What whoever waits for the fleet is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fleet {
-    /// Progressing as long as any host does; of those that will not finish each is named all the same.
-    pub outlook: Outlook,
-    pub done: u64,
-    pub progressing: u64,
-    /// Who needs somebody, sorted. Why is what the host's status says.
-    pub will_not_finish: Vec<HostKey>,
-}
-
-impl Fleet {
-    fn of(hosts: impl Iterator<Item = (HostKey, Outlook)>) -> Self {
-        let (mut done, mut progressing, mut will_not_finish) = (0, 0, Vec::new());
-        for (key, outlook) in hosts {
-            match outlook {
-                Outlook::Done => done += 1,
-                Outlook::Progressing => progressing += 1,
-                Outlook::WillNotFinish => will_not_finish.push(key),
-            }
-        }
-        will_not_finish.sort();
-        let any = [(progressing > 0, Outlook::Progressing), (!will_not_finish.is_empty(), Outlook::WillNotFinish)];
-        let outlook = of_fleet(any.into_iter().filter(|(is_so, _)| *is_so).map(|(_, outlook)| outlook));
-        Self { outlook, done, progressing, will_not_finish }
-    }
-}
-
-impl Control {
-    /// A request to the config server was refused before anybody looked for a config; `outcome` is a word of ours.
-    pub fn config_refused(&self, outcome: &'static str) {
-        self.inner.metrics.config_asked(outcome);
-    }
-
-    /// Whether the fleet gets where it is to be. A host that no step has looked at since the start progresses.
-    #[must_use]
-    pub fn fleet(&self) -> Fleet {
-        let now = self.now();
-        let views = self.views();
-        Fleet::of(views.hosts.iter().map(|(key, view)| {
-            let prospect = view.standing.as_ref().map(|standing| standing.prospect);
-            let outlook = prospect.map(|prospect| prospect.at(view.agent.progress_at, now));
-            (key.clone(), outlook.unwrap_or(Outlook::Progressing))
-        }))
-    }
-
-    /// Names what is counted of hosts.
-    pub fn register_metrics(&self, to: &mut Registry) {
-        self.inner.metrics.register(to);
-    }
-
-    /// How the hosts are now.
-    #[must_use]
-    pub fn survey(&self) -> Survey {
-        let (boot_image_sets, boot_images_new_enough) = self.inner.policy.told();
-        Survey {
-            queued: self.inner.queue.len(),
-            halted_groups: self.inner.groups.halted(),
-            boot_image_sets,
-            boot_images_new_enough,
-            ..Survey::of(&self.views(), self.now())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use firesteel_resources::bare_metal_host::ErrorType;
+
+    use firesteel_resources::bare_metal_host::ProvisioningState;
+
     use super::*;
 
     fn text(metrics: &Metrics) -> String {
@@ -656,52 +406,5 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
-    }
-
-    #[test]
-    fn who_works_and_does_not_come_on_shows_and_who_is_held_does_not() {
-        let at = |second| Timestamp::from_second(second).unwrap_or_default();
-        let standing = |state, is_held| Standing {
-            state,
-            failure: None,
-            moved_at: at(100),
-            prospect: Prospect::Is(Outlook::Done),
-            is_held,
-            is_halted: false,
-            is_delayed: false,
-            is_frozen: false,
-            is_refused: false,
-            is_claimed: false,
-        };
-        let mut survey = Survey::default();
-        survey.take(&standing(ProvisioningState::Provisioning, false), None, at(400));
-        survey.take(&standing(ProvisioningState::Provisioning, false), Some(at(390)), at(400));
-        survey.take(&standing(ProvisioningState::Inspecting, false), Some(at(350)), at(400));
-        survey.take(&standing(ProvisioningState::Deprovisioning, true), None, at(400));
-        let halted = Standing { is_halted: true, ..standing(ProvisioningState::Deprovisioning, false) };
-        survey.take(&halted, None, at(400));
-        survey.take(&standing(ProvisioningState::Provisioned, false), None, at(400));
-        let waits = Standing {
-            failure: Some((ErrorType::Registration, Waits::Edit)),
-            ..standing(ProvisioningState::New, false)
-        };
-        survey.take(&waits, None, at(400));
-        assert_eq!(survey.still_seconds, BTreeMap::from([("provisioning", 300.0), ("inspecting", 50.0)]));
-        assert_eq!((survey.states["provisioning"], survey.states["new"], survey.held), (2, 1, 1));
-        assert_eq!(survey.errors, BTreeMap::from([(("registration error", "edit"), 1)]));
-        assert_eq!(survey.outlooks, BTreeMap::from([("done", 7)]));
-    }
-
-    #[test]
-    fn a_fleet_names_who_needs_somebody_while_others_come_on() {
-        let of = |outlooks: &[(&str, Outlook)]| {
-            Fleet::of(outlooks.iter().map(|(name, outlook)| (key((*name).to_owned()), *outlook)))
-        };
-        let mixed = of(&[("b", Outlook::WillNotFinish), ("c", Outlook::Progressing), ("a", Outlook::WillNotFinish)]);
-        assert_eq!((mixed.outlook, mixed.progressing), (Outlook::Progressing, 1));
-        assert_eq!(mixed.will_not_finish, [key("a".into()), key("b".into())]);
-        assert_eq!(of(&[("a", Outlook::Done)]).outlook, Outlook::Done);
-        assert_eq!(of(&[("a", Outlook::Done), ("b", Outlook::WillNotFinish)]).outlook, Outlook::WillNotFinish);
-        assert_eq!(of(&[]).outlook, Outlook::Done);
     }
 }

@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 
 use firesteel_resources::host_journal::NetworkNote;
+use firesteel_runtime::HostKey;
 use jiff::{SignedDuration, Timestamp};
-
-use crate::HostKey;
 
 /// Between two writes of what comes again.
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);

@@ -8,22 +8,13 @@
 //!
 //! It is in memory; of hosts, what is whole is written as well ([`crate::boot_record`]), and counts after a restart.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use firesteel_facts::Mac;
+use std::collections::{BTreeMap, BTreeSet};
 
-use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Mac, Observation, Purpose, UnseenBoot};
-use firesteel_resources::host_journal::HostJournalStatus;
-use firesteel_wire::Hello;
+use firesteel_boot::Observation;
 use jiff::Timestamp;
 
-use crate::{
-    Control, DISCOVERED_MAX,
-    boot_record::{self, BootStage, StageNote},
-    control::unix_milliseconds,
-    discovery,
-};
+use crate::DISCOVERED_MAX;
 
 /// Places of machines that have fetched something, of those for all. A byte is soon fetched in a name that is made up: they
 /// must leave places to machines that are about to.
@@ -50,7 +41,7 @@ impl StrangerBoot {
 
 impl StrangerBoots {
     /// What was seen of the boot of this number, of which something is seen now.
-    fn boot(&mut self, mac: Mac, number: u64, now: Timestamp) -> &mut Observation {
+    pub(crate) fn boot(&mut self, mac: Mac, number: u64, now: Timestamp) -> &mut Observation {
         if self.0.len() >= DISCOVERED_MAX && !self.0.contains_key(&mac) {
             let is_crowded = self.0.values().filter(|boot| boot.has_fetched).count() > FETCHING_MAX;
             let rank = |(mac, boot): &(&Mac, &StrangerBoot)| (boot.has_fetched != is_crowded, boot.heard_at, **mac);
@@ -65,12 +56,12 @@ impl StrangerBoots {
         &mut boot.seen
     }
 
-    fn get(&self, mac: Mac, number: u64) -> Option<&Observation> {
+    pub(crate) fn get(&self, mac: Mac, number: u64) -> Option<&Observation> {
         self.0.get(&mac).map(|boot| &boot.seen).filter(|boot| boot.attempt() == number)
     }
 
     /// The machine has fetched some of its boot files.
-    fn has_fetched(&mut self, mac: Mac) {
+    pub(crate) fn has_fetched(&mut self, mac: Mac) {
         if let Some(boot) = self.0.get_mut(&mac) {
             boot.has_fetched = true;
         }
@@ -79,97 +70,6 @@ impl StrangerBoots {
     /// The machines that have.
     pub(crate) fn fetching(&self) -> BTreeSet<Mac> {
         self.0.iter().filter(|(_, boot)| boot.has_fetched).map(|(mac, _)| *mac).collect()
-    }
-}
-
-impl Control {
-    /// Seals the files that belong to another token of the boot that these claims are of.
-    pub(crate) fn seal_boot(&self, claims: &Claims, asker: BootAsker) -> BootSeal {
-        let files = &self.config().boot_files.current;
-        let now_ms = unix_milliseconds(self.now());
-        let grant = self.with_observation(claims, |boot| boot.grant(now_ms)).unwrap_or(now_ms);
-        BootSeal { grant, asker, kernel: files.kernel.sha256, initramfs: files.initramfs.sha256, agent: files.agent }
-    }
-
-    /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
-    /// is whole by it, for the first time.
-    pub fn boot_bytes_sent(&self, claims: &Claims, file: BootFileName, range: Range<u64>) -> bool {
-        let Some(seal) = &claims.boot else { return false };
-        let Some(files) = self.config().boot_files.of(seal) else { return false };
-        let is_empty = range.is_empty();
-        let is_whole = self.with_observation(claims, |boot| boot.sent(seal.grant, file, range, files));
-        if let Some(mac) = discovery::mac_of(claims).filter(|_| claims.purpose == Purpose::Discovery && !is_empty) {
-            self.views().stranger_boots.has_fetched(mac);
-        }
-        if is_whole == Some(true) {
-            self.note_boot_stage(claims, BootStage::Sent(file), files.file(file).bytes);
-        }
-        is_whole == Some(true)
-    }
-
-    /// Takes in what was sent for this token by what is written in the host's journal.
-    pub(crate) fn recall_boot(&self, claims: &Claims, journal: &HostJournalStatus) {
-        let Some(seal) = &claims.boot else { return };
-        let Some(files) = self.config().boot_files.of(seal) else { return };
-        for file in boot_record::sent_files(journal, claims.attempt, seal) {
-            let whole = 0..files.file(file).bytes;
-            self.with_observation(claims, |boot| boot.sent(seal.grant, file, whole, files));
-        }
-    }
-
-    /// Has a stage of a host's boot written; nothing is written of other machines.
-    pub(crate) fn note_boot_stage(&self, claims: &Claims, stage: BootStage, bytes: u64) {
-        let key = self.views().by_uid.get(&claims.subject).cloned();
-        if let (Some(key), Some(seal)) = (key, claims.boot) {
-            self.note_stage(&key, StageNote { at: self.now(), attempt: claims.attempt, seal, stage, bytes });
-        }
-    }
-
-    /// Whether no other token was made of this attempt, as far as is known.
-    pub(crate) fn is_first_grant(&self, claims: &Claims) -> bool {
-        self.with_observation(claims, |boot| boot.grants() <= 1).unwrap_or(true)
-    }
-
-    /// Decides whether a first hello with this token counts.
-    pub(crate) fn hello_counts(&self, claims: &Claims, hello: &Hello) -> Result<(), UnseenBoot> {
-        let mut agent = [0; 32];
-        // Older agents do not say what they are.
-        let said = hex::decode_to_slice(&hello.program.sha256, &mut agent).is_ok().then_some(FileDigest(agent));
-        let judge = |boot: &Observation| boot.hello(claims.boot.as_ref(), &self.config().boot_files, said);
-        let views = self.views();
-        let none = Observation::default();
-        let boot = match claims.purpose {
-            Purpose::Discovery => {
-                discovery::mac_of(claims).and_then(|mac| views.stranger_boots.get(mac, claims.attempt))
-            }
-            Purpose::Agent => {
-                let view = views.by_uid.get(&claims.subject).and_then(|key| views.hosts.get(key));
-                view.map(|view| &view.observation).filter(|boot| boot.attempt() == claims.attempt)
-            }
-            Purpose::Instance => None,
-        };
-        judge(boot.unwrap_or(&none))
-    }
-
-    /// Looks into the observation of the boot that these claims are of; nothing where it is over.
-    fn with_observation<T>(&self, claims: &Claims, look: impl FnOnce(&mut Observation) -> T) -> Option<T> {
-        let now = self.now();
-        let mut views = self.views();
-        match claims.purpose {
-            Purpose::Discovery => {
-                let mac = discovery::mac_of(claims)?;
-                Some(look(views.stranger_boots.boot(mac, claims.attempt, now)))
-            }
-            Purpose::Agent => {
-                let view = views.host_of(&claims.subject)?;
-                if view.observation.attempt() < claims.attempt {
-                    // Not asked for since the appliance started.
-                    view.observation = Observation::of(claims.attempt);
-                }
-                (view.observation.attempt() == claims.attempt).then(|| look(&mut view.observation))
-            }
-            Purpose::Instance => None,
-        }
     }
 }
 

@@ -11,25 +11,35 @@ pub mod document;
 pub mod file;
 pub mod graded;
 
-use firesteel_kube::Status;
+use std::sync::Arc;
+
+use firesteel_kube::{Objects, Status};
 use firesteel_plan::{
     evidence::{BootCase, DiskWork, asks, unseen},
-    host::IssuedPlan,
+    journal,
 };
 use firesteel_resources::{
     Receipt,
     host_journal::{HostJournalStatus, ReceiptRecord},
     receipt::{HOST_LABEL, RECEIPTS_OF_GONE_MAX, ReceiptStatus, excess, name},
 };
+use firesteel_runtime::HostKey;
 use firesteel_wire as wire;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
-use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{Control, HostKey, seen};
+use crate::{disk_identity::identity, shared::Shared};
 use document::{Document, Done, Frame, Host, ObservedBoot};
 
-impl Control {
+/// Signs receipts, and keeps as many as a host may have.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiptKeeper {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) receipts: Objects<Receipt>,
+    pub(crate) receipt_key: Arc<Ed25519KeyPair>,
+}
+
+impl ReceiptKeeper {
     /// Makes the signed receipts of a report, each once, and returns their names. What a host says of plans that
     /// it does not have, or of steps and disks that its plan does not have, makes none.
     pub(crate) async fn sign_receipts(
@@ -40,21 +50,20 @@ impl Control {
         reported: Vec<&wire::Receipt>,
         journal: &HostJournalStatus,
     ) -> Result<Vec<String>, Status> {
-        let issued = journal.memory.get("plan").and_then(|plan| IssuedPlan::deserialize(plan).ok());
-        let Some(issued) = issued else { return Ok(Vec::new()) };
-        let signer = &self.config().receipt_key;
+        let Some(issued) = journal::issued_plan(journal) else { return Ok(Vec::new()) };
+        let signer = &*self.receipt_key;
         let frame = Frame {
             host: host(key, uid, journal),
             attempt,
             agent: journal.agent.as_ref().filter(|agent| agent.attempt == attempt),
             boot: observed_boot(attempt, journal),
             key_sha256: file::fingerprint(signer.public_key().as_ref()),
-            received_at: self.now(),
+            received_at: self.shared.now(),
         };
         let is_asked = |receipt: &&wire::Receipt| {
             let done = work_of(&receipt.evidence);
             receipt.plan == issued.number
-                && done.is_some_and(|(work, disk)| asks(&issued.plan, receipt.index, work, &seen::identity(disk)))
+                && done.is_some_and(|(work, disk)| asks(&issued.plan, receipt.index, work, &identity(disk)))
         };
         let made: Vec<(Document, Receipt)> = reported
             .into_iter()
@@ -68,9 +77,9 @@ impl Control {
             .collect();
         let mut names = Vec::new();
         for (document, receipt) in made {
-            let stored = self.inner.receipts.create(&receipt).await;
+            let stored = self.receipts.create(&receipt).await;
             if let (Ok(_), Done::MetadataCleared(cleared)) = (&stored, &document.done) {
-                self.inner.metrics.erased("metadata", cleared.read_back_bytes.min(document.disk.size_bytes));
+                self.shared.metrics.erased("metadata", cleared.read_back_bytes.min(document.disk.size_bytes));
             }
             match stored {
                 Err(status) if !status.is_already_exists() && status.code >= 500 => return Err(status),
@@ -87,7 +96,7 @@ impl Control {
     /// Removes receipts that are too many of their host; nothing depends on it.
     pub(crate) async fn forget_receipts(&self, namespace: &str, names: &[String]) {
         for name in names {
-            if let Err(status) = self.inner.receipts.delete(namespace, name).await {
+            if let Err(status) = self.receipts.delete(namespace, name).await {
                 tracing::warn!(%namespace, %name, error = %status.message, "removing an old receipt");
             }
         }
@@ -96,15 +105,15 @@ impl Control {
     /// A host is gone: its receipts stay, and the oldest of hosts that are gone make room.
     pub(crate) async fn tidy_receipts(&self, namespace: &str) {
         // One that cannot be read seems to be gone, and its receipts are evidence.
-        if self.unreadable_host().is_some() {
+        if self.shared.unreadable_host().is_some() {
             return;
         }
-        let (all, _) = match self.inner.receipts.list(Some(namespace)).await {
+        let (all, _) = match self.receipts.list(Some(namespace)).await {
             Ok(listed) => listed,
             Err(status) => return tracing::warn!(%namespace, error = %status.message, "looking through receipts"),
         };
         let of_gone: Vec<&Receipt> = {
-            let views = self.views();
+            let views = self.shared.views();
             all.iter().filter(|receipt| !views.by_uid.contains_key(&receipt.status.host_uid)).collect()
         };
         let names: Vec<String> =

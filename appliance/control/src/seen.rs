@@ -1,8 +1,9 @@
 //! Gathering what a step may look at.
 
+use firesteel_handoff::{Reading, network_data};
 use firesteel_kube::Status;
 use firesteel_plan::{
-    DiskIdentity, HostMemory,
+    HostMemory,
     disk::{Cleaned, Grade, Method},
     evidence::{BootCase, unseen},
     host::{
@@ -14,6 +15,7 @@ use firesteel_resources::{
     BareMetalHost,
     host_journal::{AgentBinding, HostJournalStatus},
 };
+use firesteel_runtime::{HostKey, key_of};
 use firesteel_wire::{self as wire, Report, StepState};
 use jiff::{SignedDuration, Timestamp};
 use ring::signature::KeyPair as _;
@@ -21,14 +23,14 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, boot::mac_with_colons, control::key_of, hand_off::Reading, logins::Account, network_data, pace,
-    shown_write::shown_write, views::NetworkView,
+    disk_identity::identity, logins::Account, pace, reconciler::HostReconciler, shown_write::shown_write,
+    views::NetworkView,
 };
 
 /// A discovery agent that has not reported for this long is gone.
 const DISCOVERY_QUIET: SignedDuration = SignedDuration::from_secs(60);
 
-impl Control {
+impl HostReconciler {
     pub(crate) async fn seen(
         &self,
         host: BareMetalHost,
@@ -51,18 +53,18 @@ impl Control {
             | State::PoweringOff
             | State::Deleting => memory.uncleaned.is_some(),
         };
-        let uncleaned = if looks { self.tombstone_of(&memory.macs).await? } else { None };
+        let uncleaned = if looks { self.unowned.tombstone_of(&memory.macs).await? } else { None };
         let inspects = memory.plan.as_ref().is_some_and(|issued| issued.plan == PlanKind::Inspect);
         // Of a host that is to go nothing is shown any more: in a namespace that is going it could not be.
         let goes = host.metadata.is_deleting() && journal.hardware.is_some();
-        let hardware_is_shown = inspects && (goes || self.shows_hardware(&key, journal).await?);
-        let mut seen = Seen::new(host, memory, self.inner.started_at, self.config().runtime.entropy());
+        let hardware_is_shown = inspects && (goes || self.hardware.shows_hardware(&key, journal).await?);
+        let mut seen = Seen::new(host, memory, self.shared.started_at, self.shared.handles.runtime.entropy());
         seen.uncleaned = uncleaned;
         seen.credentials = credentials;
         seen.user_data = user_data;
         seen.network_data = network_data;
         if let Some(image) = seen.host.spec.wanted_image() {
-            seen.image = self.image_seen(&seen.host, image);
+            seen.image = self.images.image_seen(&seen.host, image);
         }
         seen.lineage = self.lineage_seen();
         seen.hardware.clone_from(&journal.hardware);
@@ -80,8 +82,8 @@ impl Control {
                 failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
             };
         }
-        let shown = shown_write(journal, &seen.memory, self.config().receipt_key.public_key().as_ref());
-        let mut views = self.views();
+        let shown = shown_write(journal, &seen.memory, self.receipts.receipt_key.public_key().as_ref());
+        let mut views = self.shared.views();
         if let Some(account) = &account {
             views.logins.recall(account, &key, &seen.memory.bmc.refused);
         }
@@ -89,9 +91,9 @@ impl Control {
         seen.refused_identity.clone_from(&journal.refused_identity);
         seen.claim.clone_from(&journal.claim);
         seen.halt = views.halts.oldest().cloned();
-        seen.clock = self.config().clock.doubt();
+        seen.clock = self.shared.handles.clock.doubt();
         if let Some(view) = views.hosts.get(&key) {
-            seen.netboot = self.inner.boot_watch.seen(&view.macs, now);
+            seen.netboot = self.shared.boot_watch.seen(&view.macs, now);
             let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
             seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
             seen.claims_heard = view.claims.all().to_vec();
@@ -103,7 +105,7 @@ impl Control {
             seen.agent = journal.agent.as_ref().map(|binding| {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
                 let mut seen =
-                    AgentSeen { rebooted, ..bound_agent(binding, &view.agent, journal, self.inner.started_at) };
+                    AgentSeen { rebooted, ..bound_agent(binding, &view.agent, journal, self.shared.started_at) };
                 (seen.shown, seen.promised) = (shown, journal.promised.clone());
                 if let Work::Running { activity, .. } = &mut seen.work {
                     *activity = pace::words(activity, view.agent.speed_now(now));
@@ -112,7 +114,7 @@ impl Control {
             });
             seen.mac_taken = view.macs.iter().find_map(|mac| {
                 let owner = views.by_mac.get(mac).filter(|owner| **owner != key)?;
-                Some((mac_with_colons(*mac), owner.to_string()))
+                Some((mac.to_string(), owner.to_string()))
             });
             seen.discovery_agent = view.macs.iter().any(|mac| {
                 views.discovered.get(mac).is_some_and(|machine| {
@@ -124,7 +126,7 @@ impl Control {
     }
 
     fn lineage_seen(&self) -> LineageSeen {
-        let store = self.config().core.store();
+        let store = self.shared.handles.core.store();
         let (lineage, current) = (store.lineage(), store.current());
         LineageSeen {
             store: lineage.store,
@@ -140,7 +142,7 @@ impl Control {
         host: &BareMetalHost,
     ) -> Result<(CredentialsSeen, Option<Account>), Status> {
         let Some(bmc) = host.spec.usable_bmc() else { return Ok((CredentialsSeen::Missing, None)) };
-        let secret = self.inner.secrets.get(&key.namespace, &bmc.credentials_name).await?;
+        let secret = self.secrets.get(&key.namespace, &bmc.credentials_name).await?;
         let Some(secret) = secret else { return Ok((CredentialsSeen::Missing, None)) };
         Ok(match secret.credentials() {
             None => (CredentialsSeen::Empty, None),
@@ -152,10 +154,10 @@ impl Control {
     }
 
     async fn user_data_seen(&self, host: &BareMetalHost, state: &State, warned: &str) -> Result<UserDataSeen, Status> {
-        let given = match self.given(host).await? {
+        let given = match self.reader.given(host).await? {
             Reading::Nothing => return Ok(UserDataSeen::NotReferenced),
             Reading::Missing => return Ok(UserDataSeen::Missing),
-            Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why)),
+            Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why.to_string())),
             Reading::Ready(given) => given,
         };
         match state {
@@ -165,7 +167,7 @@ impl Control {
             | State::Inspecting
             | State::Preparing
             | State::Available
-            | State::Provisioning => self.warn_of(host, &given, warned),
+            | State::Provisioning => self.reader.warn_of(host, &given, warned),
             // It is written already, or never will be.
             State::Provisioned
             | State::ExternallyProvisioned
@@ -187,7 +189,7 @@ impl Control {
         if name.is_empty() {
             return Ok((NetworkDataSeen::NotReferenced, NetworkView::Dhcp));
         }
-        let Some(secret) = self.inner.secrets.get(&key.namespace, name).await? else {
+        let Some(secret) = self.secrets.get(&key.namespace, name).await? else {
             let text = format!("Secret {name} with the network of the ramdisk does not exist");
             return Ok((NetworkDataSeen::Missing, NetworkView::Unusable(text)));
         };
@@ -197,6 +199,7 @@ impl Control {
                 (NetworkDataSeen::Ready { version }, NetworkView::Plan(std::sync::Arc::new(plan)))
             }
             Err(error) => {
+                let error = error.reason();
                 let text = format!("the network data in Secret {name} cannot be used: {error}");
                 (NetworkDataSeen::Invalid(error), NetworkView::Unusable(text))
             }
@@ -266,11 +269,7 @@ fn shown(plan: u32, evidence: &Value) -> Option<Cleaned> {
                 wire::erasure::Policy::Full => Method::Full,
             },
             by: crate::map::field(&erasure.method),
-            grade: match erasure.grade {
-                wire::erasure::Grade::None => Grade::None,
-                wire::erasure::Grade::Clear => Grade::Clear,
-                wire::erasure::Grade::Purge => Grade::Purge,
-            },
+            grade: erasure.grade,
             read_back_bytes: erasure.samples.read_back.saturating_mul(512),
             overridden: fields(&erasure.overridden),
             unverified: fields(&erasure.unverified),
@@ -294,16 +293,6 @@ fn shown(plan: u32, evidence: &Value) -> Option<Cleaned> {
         | wire::Evidence::FilesHandedOff { .. }
         | wire::Evidence::BootEntrySet { .. }
         | wire::Evidence::Leaving { .. } => None,
-    }
-}
-
-pub(crate) fn identity(disk: &wire::DiskIdentity) -> DiskIdentity {
-    DiskIdentity {
-        wwn: disk.wwn.clone(),
-        serial: disk.serial.clone(),
-        model: disk.model.clone(),
-        size_bytes: disk.size_bytes,
-        by_path: disk.by_path.clone(),
     }
 }
 

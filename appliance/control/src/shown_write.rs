@@ -8,7 +8,7 @@ use firesteel_resources::host_journal::{HandedFile, HostJournalStatus, ReceiptRe
 use firesteel_wire::{Evidence, hand_off::Form};
 use serde::Deserialize as _;
 
-use crate::{receipts::verify, seen::identity};
+use crate::{disk_identity::identity, receipts::verify};
 
 /// Receipts of one plan that are looked at: more than a plan to write has steps, so that one too many is seen.
 const SHOWN_MAX: usize = 16;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_boot::Mac;
+use firesteel_facts::Mac;
 use firesteel_resources::hardware::HardwareRecord;
 use jiff::{SignedDuration, Timestamp};
 

@@ -4,35 +4,33 @@
 //! are looked up in their store.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-use firesteel_boot::{BootEntry, Mac, Observation};
+use firesteel_boot::{BootEntry, Observation};
+use firesteel_facts::Mac;
 use firesteel_images::import::Format;
 use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;
+use firesteel_runtime::{HostEvent, HostEvents, HostKey, SteppedHost, undecodable_host};
 use firesteel_wire as wire;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use crate::{
-    HostKey,
+    agent_addresses::AgentAddresses,
     claimants::ClaimsHeard,
-    configs::Refusals,
     console::Consoles,
-    groups::Place,
     halts::Halts,
     images::ImageView,
-    known_hosts::AgentAddresses,
     logins::Logins,
-    metrics::Standing,
     observations::StrangerBoots,
     pace::{Pace, Speed},
-    pools::Member,
     power::PowerView,
     removed_images::RemovedImages,
     said_refusals::SaidRefusals,
+    standing::Standing,
 };
 
 /// After so long a silence the planner looks, whatever the agent says: it may have taken it for lost.
@@ -54,14 +52,12 @@ pub(crate) struct Views {
     pub(crate) stranger_boots: StrangerBoots,
     pub(crate) images: HashMap<ImageKey, ImageView>,
     pub(crate) removed_images: RemovedImages,
-    /// How often who is no host of ours was refused a config.
-    pub(crate) strangers: Refusals,
     pub(crate) logins: Logins,
     pub(crate) consoles: Consoles,
     pub(crate) halts: Halts,
     pub(crate) slots: Slots<HostKey>,
-    /// Effects under way, so that one that is asked for again is not started twice.
-    pub(crate) running: HashSet<(HostKey, &'static str)>,
+    /// Other controllers hear from here which hosts there are, in the order in which the views know it.
+    host_events: HostEvents,
 }
 
 /// What an image is asked for by, and as whom: who may not fetch an image is not told that it is here.
@@ -120,14 +116,8 @@ pub(crate) struct HostView {
     pub(crate) power: PowerView,
     /// As the newest step left it.
     pub(crate) standing: Option<Standing>,
-    /// As its pool sees it; absent until the first step.
-    pub(crate) member: Option<Member>,
-    /// How often its config was refused.
-    pub(crate) refusals: Refusals,
     /// What the log has said of refused agents.
     pub(crate) said_refusals: SaidRefusals,
-    /// Where it stands with images of groups.
-    pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
     /// What was told last of what its OS is to be handed, as the digest that its journal keeps.
@@ -300,7 +290,7 @@ impl AgentView {
 
 impl Views {
     /// `at_once`: hosts that are worked on at a time.
-    pub(crate) fn new(at_once: usize) -> Self {
+    pub(crate) fn new(at_once: usize, host_events: HostEvents) -> Self {
         Self {
             hosts: HashMap::new(),
             by_uid: HashMap::new(),
@@ -311,18 +301,12 @@ impl Views {
             stranger_boots: StrangerBoots::default(),
             images: HashMap::new(),
             removed_images: RemovedImages::default(),
-            strangers: Refusals::default(),
             logins: Logins::default(),
             consoles: Consoles::default(),
             halts: Halts::default(),
             slots: Slots::new(at_once),
-            running: HashSet::new(),
+            host_events,
         }
-    }
-
-    /// The hosts that are there, without those that went and that a step has not taken leave of.
-    pub(crate) fn present(&self) -> impl Iterator<Item = (&HostKey, &HostView)> {
-        self.hosts.iter().filter(|(key, view)| self.by_uid.get(&view.uid) == Some(*key))
     }
 
     /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step
@@ -334,6 +318,47 @@ impl Views {
         self.by_uid.remove(&uid);
         self.by_mac.retain(|_, owner| owner != key);
         *view = HostView { uid, made, revision, power, ..HostView::default() };
+        self.host_events.publish(key, &HostEvent::Gone);
+    }
+
+    /// Whether the host of this name is there, and is the one with this UID.
+    pub(crate) fn is_current(&self, key: &HostKey, uid: &str) -> bool {
+        self.hosts.get(key).is_some_and(|view| view.uid == uid)
+    }
+
+    /// Offers a host to the other controllers as a step left it.
+    pub(crate) fn offer_step(&self, key: &HostKey, stepped: SteppedHost) {
+        // Another host of its name may have come since.
+        if self.is_current(key, &stepped.host.metadata.uid) {
+            self.host_events.publish(key, &HostEvent::Stepped(Arc::new(stepped)));
+        }
+    }
+
+    /// Tells the other controllers that nothing can be said of a host, for its memory cannot be read.
+    pub(crate) fn offer_unreadable(&self, key: &HostKey, uid: &str) {
+        if self.is_current(key, uid) {
+            self.host_events.publish(key, &HostEvent::MemoryUnreadable { uid: uid.to_owned() });
+        }
+    }
+
+    /// Why a machine, a token or a UID that belongs to no host that is known may be a host's all the same.
+    pub(crate) fn unreadable_host(&self) -> Option<String> {
+        undecodable_host(&self.unreadable)
+    }
+
+    /// Takes in that a stored host cannot be decoded, and why.
+    pub(crate) fn cannot_decode(&mut self, key: &HostKey, why: &str) {
+        self.unreadable.insert(key.clone(), why.to_owned());
+        self.host_events.publish(key, &HostEvent::Undecodable { why: why.to_owned() });
+    }
+
+    /// Takes in that a stored host can be decoded, or is gone; whether it could not be before.
+    pub(crate) fn can_decode(&mut self, key: &HostKey) -> bool {
+        let could_not = self.unreadable.remove(key).is_some();
+        if could_not {
+            self.host_events.publish(key, &HostEvent::Decodable);
+        }
+        could_not
     }
 
     /// The host of this UID, while it is there: no other one of its name.
@@ -352,6 +377,8 @@ impl Views {
     /// Takes a host's identity in; `None` for a host that is gone. Late news of an earlier host of the same
     /// name is passed over: this one's orders to its BMC would be forgotten, and given again.
     pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<Identity<'_>>) {
+        let present = self.hosts.get(key).filter(|view| self.by_uid.get(&view.uid) == Some(key));
+        let present = present.map(|view| view.uid.clone());
         if let Some(view) = self.hosts.get(key) {
             if known.as_ref().is_some_and(|known| known.uid != view.uid && known.revision < view.revision) {
                 return;
@@ -363,7 +390,13 @@ impl Views {
                 self.hosts.remove(key);
             }
         }
-        let Some(Identity { uid, made, revision, macs }) = known else { return };
+        let Some(Identity { uid, made, revision, macs }) = known else {
+            self.host_events.publish(key, &HostEvent::Gone);
+            return;
+        };
+        if present.as_deref() != Some(uid) {
+            self.host_events.publish(key, &HostEvent::Present { uid: uid.to_owned() });
+        }
         let view = self.hosts.entry(key.clone()).or_default();
         uid.clone_into(&mut view.uid);
         view.made = made;
@@ -401,7 +434,7 @@ mod tests {
 
     #[test]
     fn what_an_agent_of_a_host_that_went_says_is_not_its_namesakes() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         assert!(views.host_of("one").is_some());
         views.host_went(&key("a"), "one");
@@ -412,7 +445,7 @@ mod tests {
 
     #[test]
     fn the_older_host_with_a_mac_has_it_until_it_goes() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let at = |second| Timestamp::from_second(second).expect("in range");
         views.learn_host(&key("b"), known("ub", at(1), 1, &[mac]));
@@ -431,7 +464,7 @@ mod tests {
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let hosts = [("a", 3), ("b", 1), ("c", 2)];
         for first in 0..hosts.len() {
-            let mut views = Views::new(1);
+            let mut views = Views::new(1, HostEvents::default());
             for (name, second) in hosts.iter().cycle().skip(first).take(hosts.len()) {
                 let made = Timestamp::from_second(*second).expect("in range");
                 views.learn_host(&key(name), known(name, made, 1, &[mac]));
@@ -442,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_host_that_was_made_anew_forgets_its_namesakes_agent() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
@@ -454,7 +487,7 @@ mod tests {
     /// The news of a deletion came late, and took the next host of the name with it.
     #[test]
     fn a_host_that_went_does_not_take_its_namesake_along() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 2, &[]));
         views.forget_host(&key("a"), "one");
         assert!(views.hosts.contains_key(&key("a")));
@@ -465,7 +498,7 @@ mod tests {
     /// A step that was under way when its host was deleted made it known again, and its BMC was reset twice.
     #[test]
     fn a_host_that_went_is_not_reset_again_by_a_step_under_way() {
-        let (mut views, mac) = (Views::new(1), Mac([2, 0, 0, 0, 0, 1]));
+        let (mut views, mac) = (Views::new(1, HostEvents::default()), Mac([2, 0, 0, 0, 0, 1]));
         let orders = |views: &mut Views| views.hosts.get_mut(&key("a")).is_some_and(|view| view.power.take_on(3));
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 2, &[mac]));
         assert!(orders(&mut views));
@@ -575,7 +608,7 @@ mod tests {
     /// A watch may tell of the earlier host after a step has read the later one from the store.
     #[test]
     fn late_news_of_an_earlier_namesake_is_passed_over() {
-        let mut views = Views::new(1);
+        let mut views = Views::new(1, HostEvents::default());
         views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 9, &[]));
         views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 5, &[]));

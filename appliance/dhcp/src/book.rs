@@ -18,9 +18,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::Mac;
 use crate::config::{Config, LEASE_TIME_MAX, Subnet};
 use crate::quarantine::{DeclineOutcome, Quarantine, Rest};
 use looking::Looking;

@@ -4,9 +4,8 @@
 
 use std::net::Ipv4Addr;
 
-use firesteel_facts::Arch;
+use firesteel_facts::{Arch, Mac};
 
-use crate::Mac;
 use crate::wire::{Options, Packet, code, printable};
 
 /// Names that clients send are for people to read; a host name is at most this long.

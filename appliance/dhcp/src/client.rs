@@ -15,7 +15,8 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::Mac;
+use firesteel_facts::Mac;
+
 use crate::wire::{self, MessageType, Operation, Packet, code};
 
 /// The wait before the first repetition. RFC 2131 §4.1 suggests 4 s on 10 Mbit/s Ethernet; the

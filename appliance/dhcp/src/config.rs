@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-pub use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX};
+use firesteel_facts::Mac;
 
-use crate::Mac;
+pub use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX};
 
 /// Reservations are written by people or made from hosts; the store holds no more hosts than this.
 pub const RESERVATIONS_MAX: usize = 65_536;

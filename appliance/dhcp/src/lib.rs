@@ -12,7 +12,6 @@ mod classify;
 pub mod client;
 mod config;
 mod hardware;
-mod mac;
 pub mod probe;
 mod quarantine;
 mod rate;
@@ -28,7 +27,6 @@ pub use config::{
     RESERVATIONS_MAX, Reservation, SERVERS_MAX, Subnet,
 };
 pub use hardware::OtherHardware;
-pub use mac::{Mac, ParseMacError};
 pub use quarantine::{DECLINE_REST, DeclineOutcome, RESTING_MAX, RESTS_PER_CLIENT, Rest};
 pub use reply::{BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
 pub use server::{

@@ -4,7 +4,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::Mac;
+use firesteel_facts::Mac;
+
 use crate::wire::{self, MessageType, Operation, Packet, WireError, code};
 
 /// An OFFER that was not ours.

@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
+use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::Mac;
 use crate::config::{Config, KNOWN_SHARE};
 
 /// How long a declined address rests: another machine uses it without asking us, and that takes a person

@@ -5,26 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::{BucketLimits, Mac, TokenBucket};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::Mac;
-
-/// One boot asks about eight times: ROM, iPXE and agent, each a pair, some repeated.
-const BURST: u32 = 20;
-/// One request more each half second.
-const REFILL: SignedDuration = SignedDuration::from_millis(500);
+/// One boot asks about eight times: ROM, iPXE and agent, each a pair, some repeated. Then one request more each half
+/// second.
+const LIMITS: BucketLimits = BucketLimits { burst: 20, refill: SignedDuration::from_millis(500) };
 /// Hosts of four full racks that boot at once, twofold; each costs some 40 bytes.
 const MACS_MAX: usize = 4096;
 
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    tokens: u32,
-    refilled_at: Timestamp,
-}
-
 /// A bucket of tokens per hardware address.
 #[derive(Debug, Default)]
-pub(crate) struct Rates(BTreeMap<Mac, Bucket>);
+pub(crate) struct Rates(BTreeMap<Mac, TokenBucket>);
 
 impl Rates {
     /// Takes a token; false when there is none.
@@ -32,28 +24,13 @@ impl Rates {
         if self.0.len() >= MACS_MAX && !self.0.contains_key(&mac) {
             self.make_room(now);
         }
-        let bucket = self.0.entry(mac).or_insert(Bucket { tokens: BURST, refilled_at: now });
-        let waited = now.duration_since(bucket.refilled_at);
-        if waited.is_negative() {
-            // The wall clock was set back: start again rather than wait for it.
-            *bucket = Bucket { tokens: BURST, refilled_at: now };
-        } else if waited >= REFILL {
-            let earned = waited.as_millis() / REFILL.as_millis();
-            bucket.tokens = bucket.tokens.saturating_add(u32::try_from(earned).unwrap_or(BURST)).min(BURST);
-            bucket.refilled_at = now;
-        }
-        if bucket.tokens == 0 {
-            return false;
-        }
-        bucket.tokens -= 1;
-        true
+        self.0.entry(mac).or_insert_with(|| TokenBucket::full(&LIMITS, now)).take(&LIMITS, now)
     }
 
     /// Forgets those who would have a full bucket by now. Where that frees nothing, someone makes
     /// up addresses, and remembering them bounds nobody: forget all.
     fn make_room(&mut self, now: Timestamp) {
-        let burst = i32::try_from(BURST).unwrap_or(i32::MAX);
-        self.0.retain(|_, bucket| now.duration_since(bucket.refilled_at) < REFILL * burst);
+        self.0.retain(|_, bucket| !bucket.is_full(&LIMITS, now));
         if self.0.len() >= MACS_MAX {
             self.0.clear();
         }
@@ -73,7 +50,7 @@ mod tests {
         let mut rates = Rates::default();
         let (loud, quiet) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         let allowed = (0..100).filter(|_| rates.allow(at(0), loud)).count();
-        assert_eq!(allowed, BURST as usize);
+        assert_eq!(allowed, 20);
         assert!(rates.allow(at(0), quiet));
         assert!(rates.allow(at(1), loud) && rates.allow(at(1), loud) && !rates.allow(at(1), loud));
         assert!(rates.allow(at(-5000), loud), "a clock set back does not lock anybody out");

@@ -4,7 +4,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::Mac;
+use firesteel_facts::Mac;
+
 use crate::classify::{Class, Client};
 use crate::config::{Config, Subnet};
 use crate::wire::{self, FILE_BYTES_MAX, MessageType, Operation, Packet, WireError, code};

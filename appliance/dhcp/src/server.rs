@@ -24,9 +24,9 @@ mod given_back;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
+use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::Mac;
 use crate::book::{Book, Lease, LeaseChange, Refusal};
 use crate::classify::Client;
 use crate::config::{Config, ConfigError, KNOWN_SHARE, Subnet};

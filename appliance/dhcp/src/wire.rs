@@ -15,8 +15,7 @@ use std::net::Ipv4Addr;
 
 use dhcproto::v4::{Flags, HType, Message, Opcode};
 use dhcproto::{Decodable, Decoder, Encodable, Encoder};
-
-use crate::Mac;
+use firesteel_facts::Mac;
 
 /// The fixed header and the magic cookie (RFC 2131 §2).
 pub(crate) const HEADER_BYTES: usize = 240;

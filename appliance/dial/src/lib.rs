@@ -38,6 +38,8 @@ mod web;
 pub use dialer::Dialer;
 pub use error::{DialError, ExchangeError, WebError};
 pub use exchange::{HEAD_BYTES_MAX, HttpConnection, raw_bytes_max};
+/// The body of an answer that [`HttpConnection::send`] gives.
+pub use hyper::body::Incoming;
 pub use intake::DatagramPace;
 pub use meter::{Allowance, ExcessBytes, Metered};
 pub use proxy::{Proxy, ProxyError, check as check_proxy_answer};

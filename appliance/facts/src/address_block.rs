@@ -2,13 +2,12 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
+use ipnet::IpNet;
+
 /// Addresses that begin with the same bits. An IPv4 address in its IPv6 form (RFC 4291, section 2.5.5.2) is the IPv4
 /// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AddressBlock {
-    address: IpAddr,
-    prefix_length: u8,
-}
+pub struct AddressBlock(IpNet);
 
 /// Why a text is no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +34,14 @@ impl std::error::Error for AddressBlockError {}
 impl AddressBlock {
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let differing = own.to_bits() ^ other.to_bits();
-                differing.leading_zeros() >= u32::from(self.prefix_length)
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let differing = own.to_bits() ^ other.to_bits();
-                differing.leading_zeros() >= u32::from(self.prefix_length)
-            }
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
 /// The block with this address alone.
 impl From<IpAddr> for AddressBlock {
     fn from(address: IpAddr) -> Self {
-        let address = address.to_canonical();
-        Self { address, prefix_length: if address.is_ipv4() { 32 } else { 128 } }
+        Self(address.to_canonical().into())
     }
 }
 
@@ -64,25 +52,34 @@ impl FromStr for AddressBlock {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| AddressBlockError::Address)?;
         let Some(prefix) = prefix else { return Ok(address.into()) };
-        let is_digits = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
-        let prefix_length: u8 = prefix.parse().ok().filter(|_| is_digits).ok_or(AddressBlockError::PrefixLength)?;
-        let (bits, has_host_bits) = match address {
-            IpAddr::V4(own) => (32, own.to_bits().checked_shl(prefix_length.into()).is_some_and(|rest| rest != 0)),
-            IpAddr::V6(own) => (128, own.to_bits().checked_shl(prefix_length.into()).is_some_and(|rest| rest != 0)),
-        };
-        if prefix_length > bits {
-            return Err(AddressBlockError::PrefixLength);
-        }
-        if has_host_bits {
-            return Err(AddressBlockError::HostBits);
-        }
-        Ok(Self { address, prefix_length })
+        let block = block_of(address, prefix).ok_or(AddressBlockError::PrefixLength)?;
+        if block.network() == address { Ok(Self(block)) } else { Err(AddressBlockError::HostBits) }
     }
+}
+
+/// Reads a block whose address may have bits behind the prefix, which it keeps: a host's address with its network.
+#[must_use]
+pub fn parse_network(text: &str) -> Option<IpNet> {
+    let (address, prefix) = text.split_once('/')?;
+    block_of(address.parse().ok()?, prefix)
+}
+
+/// Says whether this is the address of the network itself, or its broadcast address: no host can have it.
+#[must_use]
+pub fn is_network_end(network: &IpNet, address: IpAddr) -> bool {
+    let has_ends = network.addr().is_ipv4() && network.prefix_len() < 31;
+    has_ends && (address == network.network() || address == network.broadcast())
+}
+
+fn block_of(address: IpAddr, prefix: &str) -> Option<IpNet> {
+    let is_digits = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
+    let length = prefix.parse().ok().filter(|_| is_digits)?;
+    IpNet::new(address, length).ok()
 }
 
 impl fmt::Display for AddressBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix_length)
+        self.0.fmt(f)
     }
 }
 
@@ -124,6 +121,29 @@ mod tests {
             ("fd00::1/64", AddressBlockError::HostBits),
         ] {
             assert_eq!(text.parse::<AddressBlock>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_network_keeps_the_address_that_it_was_written_with() {
+        let network = parse_network("192.0.2.7/24").unwrap();
+        assert_eq!(network.to_string(), "192.0.2.7/24");
+        assert_eq!(
+            (network.network(), network.broadcast()),
+            ("192.0.2.0".parse().unwrap(), "192.0.2.255".parse().unwrap())
+        );
+        for (network, address, is_end) in [
+            ("192.0.2.7/24", "192.0.2.0", true),
+            ("192.0.2.7/24", "192.0.2.255", true),
+            ("192.0.2.7/24", "192.0.2.7", false),
+            ("192.0.2.7/31", "192.0.2.6", false),
+            ("fd00::1/64", "fd00::", false),
+        ] {
+            let network = parse_network(network).unwrap();
+            assert_eq!(is_network_end(&network, address.parse().unwrap()), is_end, "{network} {address}");
+        }
+        for bad in ["", "192.0.2.7", "192.0.2.7/", "192.0.2.7/33", "192.0.2.7/+8", "::/129", "192.000.2.7/24", "/24"] {
+            assert_eq!(parse_network(bad), None, "{bad}");
         }
     }
 }

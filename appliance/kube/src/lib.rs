@@ -13,78 +13,53 @@
 //! found out before; what he may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and
 //! TLS belong to whoever calls.
 
-pub mod access;
-mod api;
-pub mod apply;
-mod author;
-pub mod builtin;
-mod cache;
-pub mod client;
-mod convert;
-mod core;
-mod deletion;
-mod discovery;
-mod form;
-mod guard;
-mod gzip;
-pub mod heavy;
-mod impersonate;
-pub mod issue;
-pub mod json;
-mod jsonpath;
-mod kind;
-pub mod life;
-mod limits;
-mod list;
-mod listing;
-pub mod logs;
-mod meta;
-mod name;
-pub mod negotiate;
-mod openapi;
-pub mod patch;
-pub mod protobuf;
-mod publish;
-mod query;
-pub mod quota;
-mod raw;
-mod ready;
-mod record;
-mod respond;
-mod reviews;
-pub mod route;
-mod rules;
-mod scale;
-mod schema;
-mod selector;
-mod status;
-mod table;
-pub mod tokens;
-mod unstored;
-mod watch;
-mod write;
-pub mod yaml;
+mod codec;
+mod model;
+mod object;
+mod serve;
 
-pub use access::{Authorizer, Caller};
-pub use api::{Api, BODY_BYTES_MAX, Timing};
-pub use client::{Change, Changes, ObjectName, Objects};
-pub use convert::{Conversion, Version};
-pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, WriteOrigin, Written};
-pub use deletion::Propagation;
-pub use guard::Pass;
-pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
-pub use limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX};
-pub use list::check_token;
-pub use meta::{ObjectMeta, OwnerReference};
-pub use query::Query;
-pub use ready::Remarks;
-pub use record::{Occurrence, Recorder, Regarding};
-pub use respond::{Body, Told};
-pub use reviews::Review;
-pub use rules::{FieldValidation, Part, Target};
-pub use scale::Scale;
-pub use schema::is_time;
-pub use selector::{FieldSelector, LabelSelector};
-pub use status::{Cause, Status};
-pub use table::age;
-pub use unstored::UnstoredObjects;
+pub use codec::{
+    body::{BODY_BYTES_MAX, Body},
+    json, negotiate, protobuf,
+    table::age,
+    yaml,
+};
+pub use firesteel_kube_types::{Cause, CauseReason, Scale};
+pub use model::{
+    access::{self, Authorizer, Caller},
+    convert::{Conversion, Version},
+    field_validation::FieldValidation,
+    issue,
+    kind::KindInfo,
+    kind_parts::{Admit, Admitted, Cell, Column, NameRule, Review, Writers},
+    query::Query,
+    registry::Registry,
+    route,
+    schema::is_time,
+    selector::{FieldSelector, LabelSelector},
+    status::Status,
+};
+pub use object::{
+    apply, builtin,
+    client::{self, Change, Changes, ObjectName, Objects},
+    core::Core,
+    deletion::Propagation,
+    heavy,
+    held::UnstoredObjects,
+    life,
+    options::{Change as ObjectChange, Preconditions, WriteOptions, WriteOrigin, Written},
+    patch, quota,
+    record::{Occurrence, Recorder, Regarding},
+    terms::{Part, Target},
+};
+pub use serve::{
+    api::Api,
+    continue_token::check_token,
+    guard::Pass,
+    limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX},
+    logs,
+    ready::Remarks,
+    respond::Told,
+    timing::Timing,
+    tokens,
+};

@@ -6,7 +6,7 @@
 //! | more than [`BEHIND_MAX`] before the newest time in the store | it went back, or was ahead before | [`ClockDoubt::BehindStore`] |
 //! | ahead | it looks like a long time switched off | nothing; what is counted below does not mind |
 //!
-//! While the clock is doubted no disk is changed ([`crate::host::gate`]), for receipts, deadlines and the order of what
+//! While the clock is doubted no disk is changed ([`crate::host::turn::gate`]), for receipts, deadlines and the order of what
 //! happened would be wrong. All else goes on.
 //!
 //! Tokens are counted by the **age of the store**: how long it has been in use. It goes on with the process, which no

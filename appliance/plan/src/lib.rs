@@ -12,6 +12,8 @@
 //! - [`skew`]: how old boot images are, and whether that stops an upgrade
 //! - [`admission`]: how many hosts are worked on at a time
 //! - [`backoff`]: when a failed step is tried again
+//! - [`instance`]: until when the token of an installed OS opens its config
+//! - [`journal`]: the planner's memory as a host's journal holds it
 //! - [`clock`]: whether the appliance's clock may be right, and what is counted without it
 
 pub mod admission;
@@ -21,6 +23,8 @@ pub mod disk;
 pub mod evidence;
 pub mod group;
 pub mod host;
+pub mod instance;
+pub mod journal;
 pub mod policy;
 pub mod skew;
 

@@ -2,12 +2,12 @@
 //! a role may do is in [`crate::roles`]. A user's credentials are made through one of his grants and end
 //! with it.
 
+use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cause::Cause,
-    kinds::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column, typed},
-    meta::ObjectMeta,
+    admit::typed,
+    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
     roles::Role,
     shape::{Field, Shape},
 };

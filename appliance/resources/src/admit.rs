@@ -3,10 +3,14 @@
 
 mod fault;
 
+use firesteel_kube_types::{Cause, CauseReason};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{cause::Cause, kinds::Kind, shape};
+use crate::{
+    kind::{Kind, Verdict},
+    shape,
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
@@ -53,6 +57,23 @@ pub fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Erro
     let mut object = object.clone();
     drop_nulls(&mut object);
     serde_json::from_value(object)
+}
+
+/// Rules that read a type.
+pub fn typed<T: DeserializeOwned>(
+    new: &Value,
+    old: Option<&Value>,
+    rules: impl Fn(&T, Option<&T>) -> Verdict,
+) -> Verdict {
+    match decode::<T>(new) {
+        // What is stored was admitted once; should it not decode, the new object is judged alone.
+        Ok(new) => rules(&new, old.and_then(|old| decode::<T>(old).ok()).as_ref()),
+        Err(error) => Verdict::of([Cause {
+            reason: CauseReason::FieldValueInvalid,
+            message: format!("Invalid value: {error}"),
+            field: fault_of::<T>(new),
+        }]),
+    }
 }
 
 /// Where an object does not fit the type: the innermost field without which it does; `spec` where that is unclear.

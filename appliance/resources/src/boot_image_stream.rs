@@ -11,17 +11,18 @@
 //! ```
 
 use firesteel_facts::shown_url;
+use firesteel_kube_types::{Cause, ObjectMeta};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admit::typed,
     bare_metal_host::annotations::HAND_OFF_WORDS,
-    cause::Cause,
     condition::{self, Condition},
-    kinds::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column, typed},
-    meta::{ObjectMeta, is_zero},
+    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
     shape::{Field, Literal, Shape},
     url,
+    zero::is_zero,
 };
 
 /// Everything of the newest release is verified, and it may be given to hosts.
@@ -141,6 +142,15 @@ pub struct Keyring {
     pub kind: String,
     pub namespace: String,
     pub name: String,
+}
+
+/// The form that a stream says its images take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The name of the BootImageStream.
+    pub stream: String,
+    /// Its `spec.handOff`: one of [`HAND_OFF_WORDS`], if it is of this version.
+    pub word: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! `ClusterOperator` (config.openshift.io/v1): how a part of a cluster is, as its operator says.
 
 use crate::{
-    kinds::{Column, Kind, Scope, column},
+    kind::{Column, Kind, Scope, column},
     shape::{Field, Shape},
 };
 

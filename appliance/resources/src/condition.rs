@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    meta::is_zero,
     shape::{Field, Shape},
+    zero::is_zero,
 };
 
 /// Most conditions on one object (upstream's schema).

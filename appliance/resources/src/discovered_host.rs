@@ -2,13 +2,13 @@
 //! Cluster scoped, named by the MAC that booted, with hyphens. It is inspected and never written
 //! to; it goes when somebody adopts it.
 
+use firesteel_kube_types::ObjectMeta;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     hardware::HardwareRecord,
-    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, Scope, V1ALPHA1, column},
-    meta::ObjectMeta,
+    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, Scope, V1ALPHA1, column},
 };
 
 pub const KIND: Kind = Kind {

@@ -4,12 +4,12 @@
 //!
 //! There may be several, each for its own reason: the fleet goes on when the last is gone.
 
+use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cause::Cause,
-    kinds::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column, typed},
-    meta::ObjectMeta,
+    admit::typed,
+    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
     shape::{Field, Shape},
 };
 

@@ -9,13 +9,16 @@ pub mod neighbour;
 pub mod parts;
 mod shown;
 
+pub use firesteel_facts::{FirmwareMode, Transport};
+
 use firesteel_contents::DiskContents;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     hardware_data::{BiosInfo, Cpu, FirmwareInfo, HardwareDetails, Nic, Storage, StorageType, SystemVendor, Vlan},
-    meta::{is_zero, normal_mac},
+    mac::normal_mac,
+    zero::is_zero,
 };
 use neighbour::NeighbourRecord;
 use parts::{CapabilitiesRecord, HealthRecord, PartsRecord};
@@ -61,14 +64,6 @@ pub struct SystemRecord {
     pub sku: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub family: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FirmwareMode {
-    #[default]
-    Bios,
-    Uefi,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,20 +137,6 @@ pub struct NicRecord {
     /// The other end of its cable; absent where no switch was heard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<Box<NeighbourRecord>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    Nvme,
-    Sata,
-    Sas,
-    Scsi,
-    Virtio,
-    Usb,
-    Mmc,
-    #[default]
-    Other,
 }
 
 /// A whole disk. `device` is what the kernel called it in that boot and is never trusted later.

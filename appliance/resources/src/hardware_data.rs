@@ -1,12 +1,14 @@
 //! `HardwareData` (metal3.io/v1alpha1): upstream's hardware record, named as its host and
 //! replaced at each inspection.
 
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    kinds::{AGE, Kind, METAL3, V1ALPHA1},
-    meta::{MAC_PATTERN_UNANCHORED, ObjectMeta, is_zero},
+    kind::{AGE, Kind, METAL3, V1ALPHA1},
+    mac::MAC_PATTERN_UNANCHORED,
     shape::{Field, Format, Shape},
+    zero::is_zero,
 };
 
 pub const KIND: Kind = Kind {

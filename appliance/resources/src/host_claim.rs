@@ -1,6 +1,7 @@
 //! `HostClaim` (metal3.io/v1alpha1): a workload's wish for some host, which it does not name.
 
 use firesteel_facts::{has_user_information, shown_url};
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
 use crate::{
@@ -8,10 +9,9 @@ use crate::{
         annotations,
         shape::{CUSTOM_DEPLOY, IMAGE},
     },
-    cause::Cause,
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
-    label, meta,
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
+    label, reference,
     shape::{Field, Shape},
     url,
 };
@@ -39,17 +39,17 @@ const SELECTOR: Shape = Shape::object(&[
 ]);
 
 const SPEC: Shape = Shape::object(&[
-    Field::new("consumerRef", meta::REFERENCE_SHAPE).about("What uses this claim."),
+    Field::new("consumerRef", reference::REFERENCE_SHAPE).about("What uses this claim."),
     Field::new("customDeploy", CUSTOM_DEPLOY).about("A deployment method instead of an image."),
     Field::new("failureDomain", Shape::TEXT)
         .about("Hosts of this failure domain are taken first, where there are any."),
     Field::new("hostSelector", SELECTOR).about("What the host must be like."),
     Field::new("image", IMAGE).about("The operating system image; without it, the host is only reserved."),
-    Field::new("metaData", meta::SECRET_SHAPE).about("The Secret with metadata for first-boot software."),
-    Field::new("networkData", meta::SECRET_SHAPE)
+    Field::new("metaData", reference::SECRET_SHAPE).about("The Secret with metadata for first-boot software."),
+    Field::new("networkData", reference::SECRET_SHAPE)
         .about("The Secret with the network configuration for first-boot software."),
     Field::required("poweredOn", Shape::BOOLEAN).about("Whether the host is to be powered on."),
-    Field::new("userData", meta::SECRET_SHAPE).about("The Secret with the configuration of the operating system."),
+    Field::new("userData", reference::SECRET_SHAPE).about("The Secret with the configuration of the operating system."),
 ]);
 
 const PLACE: Shape = Shape::object(&[

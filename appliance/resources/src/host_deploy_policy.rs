@@ -1,11 +1,11 @@
 //! `HostDeployPolicy` (metal3.io/v1alpha1): whose claims may get the hosts of its namespace.
 
+use firesteel_kube_types::Cause;
 use regex::bytes::RegexBuilder;
 
 use crate::{
-    cause::Cause,
     companions::CONDITIONS_ONLY,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     shape::{Field, Shape},
 };
 

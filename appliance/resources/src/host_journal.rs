@@ -9,14 +9,15 @@ mod claim;
 mod promised;
 mod receipts;
 
+use firesteel_kube_types::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     hardware::HardwareRecord,
-    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
-    meta::{ObjectMeta, is_zero},
+    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
+    zero::is_zero,
 };
 
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentRecord};

@@ -8,12 +8,13 @@
 //! `authoritativeAPI` of spec and status is of upstream's newer feature set: a set that was moved to Cluster API is
 //! that API's to change.
 
+use firesteel_kube_types::Scale;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
     condition,
-    kinds::{AGE, Column, Kind, Scale, Verdict, column},
+    kind::{AGE, Column, Kind, Verdict, column},
     selector,
     shape::{Field, Literal, Shape},
 };

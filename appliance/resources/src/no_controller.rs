@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     condition::{CONDITIONS_MAX, Condition},
-    kinds::Kind,
+    kind::Kind,
     shape::{self, Form, Shape},
 };
 

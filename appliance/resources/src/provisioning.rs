@@ -3,24 +3,24 @@
 //! failures stop the later ones; [`Provisioning::network`] gives the checked values. Its bounds are ours
 //! ([`POOL_ADDRESSES_MAX`], [`SERVERS_MAX`]), and [`unacted()`] says what is accepted without effect.
 
-mod cidr;
 mod shape;
 mod unacted;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX, shown_url};
+use firesteel_facts::{POOL_ADDRESSES_MAX, SERVERS_MAX, is_network_end, parse_network, shown_url};
+use firesteel_kube_types::{Cause, ObjectMeta};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    cause::Cause,
+    admit,
     condition::Condition,
-    kinds::{self, AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
-    meta::{ObjectMeta, is_zero},
+    kind::{AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
+    zero::is_zero,
 };
 
-pub use cidr::Cidr;
 use shape::SHAPE;
 pub use unacted::{PAUSED, unacted, unserved};
 
@@ -38,7 +38,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "The network on which hosts are installed.",
     rules: |new, old| {
-        kinds::typed(new, old, |new: &Provisioning, old| Verdict { causes: new.causes(old), unacted: unacted(new) })
+        admit::typed(new, old, |new: &Provisioning, old| Verdict { causes: new.causes(old), unacted: unacted(new) })
     },
     ..Kind::new(METAL3, V1ALPHA1, "Provisioning", "provisionings", "provisioning", &SHAPE)
 };
@@ -133,7 +133,7 @@ pub struct Network {
     pub mac_addresses: Vec<String>,
     /// Absent only where the mode is Disabled.
     pub address: Option<IpAddr>,
-    pub cidr: Option<Cidr>,
+    pub cidr: Option<IpNet>,
     /// First and last address of the pool; Managed only.
     pub range: Option<(IpAddr, IpAddr)>,
     pub gateway: Option<IpAddr>,
@@ -237,7 +237,7 @@ impl ProvisioningSpec {
             return;
         };
         network.address = Some(address);
-        let parsed = Cidr::parse(cidr);
+        let parsed = parse_network(cidr);
         network.cidr = parsed;
         if network.mode == NetworkMode::Disabled {
             return;
@@ -246,14 +246,14 @@ impl ProvisioningSpec {
             causes.push(Cause::invalid("spec.provisioningNetworkCIDR", cidr, "must be a block such as 192.0.2.0/24"));
             return;
         };
-        if network.mode == NetworkMode::Managed && address.is_ipv6() && block.prefix < 64 {
+        if network.mode == NetworkMode::Managed && address.is_ipv6() && block.prefix_len() < 64 {
             causes.push(Cause::invalid(
                 "spec.provisioningNetworkCIDR",
                 cidr,
                 "an IPv6 prefix must be at least /64 long",
             ));
         }
-        if !block.contains(address) {
+        if !block.contains(&address) {
             let why = format!("must lie in spec.provisioningNetworkCIDR {cidr}");
             causes.push(Cause::invalid("spec.provisioningIP", ip, &why));
         }
@@ -267,7 +267,7 @@ impl ProvisioningSpec {
         }
     }
 
-    fn range(&self, address: IpAddr, block: Cidr, causes: &mut Vec<Cause>) -> Option<(IpAddr, IpAddr)> {
+    fn range(&self, address: IpAddr, block: IpNet, causes: &mut Vec<Cause>) -> Option<(IpAddr, IpAddr)> {
         let (path, text) = ("spec.provisioningDHCPRange", self.provisioning_dhcp_range.as_str());
         if text.is_empty() {
             causes.push(Cause::required(path, "first and last address of the pool, such as 192.0.2.10,192.0.2.100"));
@@ -281,7 +281,7 @@ impl ProvisioningSpec {
             causes.push(Cause::invalid(path, text, "must be two addresses with a comma between them"));
             return None;
         };
-        if !block.contains(start) || !block.contains(end) {
+        if !block.contains(&start) || !block.contains(&end) {
             causes.push(Cause::invalid(path, text, "must lie in spec.provisioningNetworkCIDR"));
             return None;
         }
@@ -313,7 +313,7 @@ impl ProvisioningSpec {
     fn gateway(
         &self,
         address: IpAddr,
-        block: Cidr,
+        block: IpNet,
         range: Option<(IpAddr, IpAddr)>,
         causes: &mut Vec<Cause>,
     ) -> Option<IpAddr> {
@@ -322,12 +322,12 @@ impl ProvisioningSpec {
             causes.push(Cause::invalid(path, text, "must be an IP address"));
             return None;
         };
-        let has_ends = gateway.is_ipv4() && block.prefix < 31;
-        let why = if !block.contains(gateway) {
+        let has_ends = gateway.is_ipv4() && block.prefix_len() < 31;
+        let why = if !block.contains(&gateway) {
             "must lie in spec.provisioningNetworkCIDR"
         } else if gateway == address {
             "must differ from spec.provisioningIP"
-        } else if has_ends && (gateway == block.first() || gateway == block.last()) {
+        } else if has_ends && (gateway == block.network() || gateway == block.broadcast()) {
             "must be neither the network's nor the broadcast address"
         } else if range.is_some_and(|(start, end)| (start..=end).contains(&gateway)) {
             "must lie outside spec.provisioningDHCPRange"
@@ -340,7 +340,7 @@ impl ProvisioningSpec {
 }
 
 /// Why a pool of IPv4 cannot be leased from. Upstream takes such ranges; its DHCP server takes them otherwise.
-fn pool_fault(block: Cidr, start: IpAddr, end: IpAddr) -> Option<String> {
+fn pool_fault(block: IpNet, start: IpAddr, end: IpAddr) -> Option<String> {
     let (IpAddr::V4(first), IpAddr::V4(last)) = (start, end) else { return None };
     let (first, last) = (u32::from(first), u32::from(last));
     let count = u64::from(last.saturating_sub(first)) + 1;
@@ -350,7 +350,7 @@ fn pool_fault(block: Cidr, start: IpAddr, end: IpAddr) -> Option<String> {
         ));
     }
     // Both ends at once are no pool of one or two addresses, unless the block is as small as that.
-    let hosts = (first..=last).take(3).filter(|address| !block.is_end(IpAddr::V4((*address).into()))).count();
+    let hosts = (first..=last).take(3).filter(|address| !is_network_end(&block, IpAddr::V4((*address).into()))).count();
     (hosts == 0)
         .then(|| "holds no address that a host can have: only the network's own or its broadcast address".to_owned())
 }

@@ -1,13 +1,11 @@
 //! `Receipt` (firesteel.dev/v1alpha1): signed evidence of one disk that was erased, cleared or written. In its
 //! host's namespace, and not owned by the host: it outlives it. The appliance alone writes and removes them.
 
+use firesteel_kube_types::ObjectMeta;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
-    meta::ObjectMeta,
-};
+use crate::kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column};
 
 /// Label with the name of the host.
 pub const HOST_LABEL: &str = "firesteel.dev/host";

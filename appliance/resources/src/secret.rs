@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::meta::ObjectMeta;
-
+/// Annotation: when the owner's stub was changed, and how.
+pub const STUB_UPGRADED: &str = "firesteel.dev/stub-upgraded";
 /// Key of a host's user data, and the older name that some tools still write.
 pub const USER_DATA_KEYS: [&str; 2] = ["userData", "value"];
 /// Key of a host's metadata.

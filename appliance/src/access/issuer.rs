@@ -84,20 +84,20 @@ impl Credentials {
         };
         if !(SECONDS_MIN..=SECONDS_MAX).contains(&seconds) {
             let detail = format!("must be between {SECONDS_MIN} and {SECONDS_MAX}");
-            return refused(Cause::invalid("spec.expirationSeconds", &spec["expirationSeconds"], &detail));
+            return refused(Cause::invalid_json("spec.expirationSeconds", &spec["expirationSeconds"], &detail));
         }
         let groups: Vec<String> = spec["groups"].as_array().into_iter().flatten().map(text).collect();
         let bad = |group: &String| group.is_empty() || group.len() > GROUP_BYTES_MAX || group.starts_with("system:");
         if groups.len() > GROUPS_MAX || groups.iter().any(bad) {
             let detail = format!("at most {GROUPS_MAX} names that do not begin with \"system:\"");
-            return refused(Cause::invalid("spec.groups", &spec["groups"], &detail));
+            return refused(Cause::invalid_json("spec.groups", &spec["groups"], &detail));
         }
         let (user, uid) = (text(&user["name"]), text(&grant["metadata"]["uid"]));
         let subject = Subject { name: &user, groups: &groups, uid: &uid };
         let until = now + SignedDuration::from_secs(seconds);
         let certificate = match self.clients.sign(request, subject, now, until) {
             Ok(certificate) => certificate,
-            Err(error) => return refused(Cause::invalid("spec.request", &json!("…"), &format!("{error:#}"))),
+            Err(error) => return refused(Cause::invalid_json("spec.request", &json!("…"), &format!("{error:#}"))),
         };
         let mut answer = asked.clone();
         answer["metadata"] = json!({ "name": name });

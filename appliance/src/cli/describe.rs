@@ -8,13 +8,12 @@ mod stranger;
 
 use anyhow::bail;
 use firesteel_facts::shown_url;
-use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote};
+use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote, journal::memory};
 use firesteel_resources::{
     BareMetalHost, HostGroup, HostJournal,
     host_journal::{ReceiptRecord, TimelineEvent},
 };
 use jiff::Timestamp;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -28,7 +27,7 @@ use super::{
 /// When there is no such object, or the appliance does not answer.
 pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
-    if found.kind == "BareMetalHost" && name.parse::<firesteel_boot::Mac>().is_ok() {
+    if found.kind == "BareMetalHost" && name.parse::<firesteel_facts::Mac>().is_ok() {
         return stranger::run(client, name, output).await;
     }
     let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;
@@ -253,7 +252,7 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
         return;
     }
     page.title("Receipts");
-    let proven = HostMemory::deserialize(&journal.status.memory).ok().and_then(|memory| proven_in(&memory));
+    let proven = memory(&journal.status).ok().and_then(|memory| proven_in(&memory));
     for receipt in &journal.status.receipts {
         let start = format!("  attempt {} plan {} {}: ", receipt.attempt, receipt.plan, receipt.step);
         page.item(&start, &evidence(receipt, proven == Some(receipt.attempt)), 6);

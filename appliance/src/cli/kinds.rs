@@ -1,7 +1,7 @@
 //! Where the API has each kind, for the words that people use.
 
 use anyhow::bail;
-use firesteel_resources::kinds::{KINDS, Scope};
+use firesteel_resources::{kind::Scope, kinds::KINDS};
 
 /// What the command line needs of a kind.
 #[derive(Clone, Copy, Debug)]

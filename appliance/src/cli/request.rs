@@ -3,15 +3,14 @@
 
 use anyhow::Context as _;
 use firesteel_plan::{
-    HostMemory,
-    host::{claimants::Claimants, wiped::Wipe},
+    host::{Claimants, Wipe},
+    journal::memory,
 };
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     bare_metal_host::{ErrorType, ProvisioningState, annotations},
     host_journal::RefusedIdentity,
 };
-use serde::Deserialize as _;
 use serde_json::json;
 
 use super::{Client, kinds, print_text};
@@ -55,8 +54,7 @@ pub(crate) async fn accept_identity(client: &Client, host: &str) -> anyhow::Resu
 /// When there is no such host, none of its erasures is held, or the appliance does not answer.
 pub(crate) async fn accept_wipe(client: &Client, host: &str) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
-    let memory =
-        HostMemory::deserialize(&journal.status.memory).context("reading what the appliance knows of the host")?;
+    let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
     let held = memory.wipe.filter(Wipe::is_held).with_context(|| {
         format!(
             "could not accept an erasure of {host}: none is held; `firesteel describe host {host}` shows where it is"
@@ -76,8 +74,7 @@ pub(crate) async fn accept_wipe(client: &Client, host: &str) -> anyhow::Result<(
 /// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not answer.
 pub(crate) async fn settle(client: &Client, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
-    let memory =
-        HostMemory::deserialize(&journal.status.memory).context("reading what the appliance knows of the host")?;
+    let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
     let claims = memory.claimants.with_context(|| {
         format!(
             "could not settle who {host} is: one machine alone claims it; `firesteel describe host {host}` shows it"

@@ -65,7 +65,7 @@ impl Strangers {
 
 /// Whether two spellings are of one MAC.
 pub(super) fn same(one: &str, other: &str) -> bool {
-    match (one.parse::<firesteel_boot::Mac>(), other.parse::<firesteel_boot::Mac>()) {
+    match (one.parse::<firesteel_facts::Mac>(), other.parse::<firesteel_facts::Mac>()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     }

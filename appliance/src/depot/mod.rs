@@ -17,15 +17,13 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::{
-    AcquiredImage, Acquiring, ImageFault, Images,
-    streams::{Depot, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell},
-};
+use firesteel_control::{AcquiredImage, Acquiring, ImageFault, Images};
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     catalogue::DOCUMENT_BYTES_MAX,
     import::{Acquired, Acquirer, ArtifactError, ImageStore, Request, Stage, Stored, Wanted, WebClient},
 };
+use firesteel_streams::{Depot, DepotError, Doing, Fault, Found, Made, Place, Referrers, Streams, Tell};
 
 pub use folder::StreamFolder;
 pub use quota::Quota;
@@ -97,33 +95,36 @@ fn fault(error: &ArtifactError) -> Fault {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| format!("the work ended badly: {error}"))
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, DepotError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| DepotError::Task(error.to_string()))
 }
 
 impl Depot for OwnDepot {
-    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, String>> {
+    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, DepotError>> {
         Box::pin(async move {
             match place {
                 Place::Url(url) => {
                     let got = self.acquirer.document(url, DOCUMENT_BYTES_MAX).await;
                     got.map_err(|error| {
                         let help = error.help();
-                        format!("{:#}; {help}", anyhow::Error::new(error).context("getting the metadata"))
+                        let text = format!("{:#}; {help}", anyhow::Error::new(error).context("getting the metadata"));
+                        DepotError::Document(text)
                     })
                 }
                 Place::File(name) => {
                     let (folder, name) = (self.folder.clone(), name.clone());
-                    blocking(move || folder.read(&name)).await?.map_err(|error| format!("{error:#}"))
+                    let read = blocking(move || folder.read(&name)).await?;
+                    read.map_err(|error| DepotError::Document(format!("{error:#}")))
                 }
             }
         })
     }
 
-    fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), String>> {
+    fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), DepotError>> {
         let (folder, stream) = (self.folder.clone(), stream.to_owned());
         Box::pin(async move {
-            blocking(move || folder.keep(&stream, &document)).await?.map_err(|error| format!("{error:#}"))
+            let kept = blocking(move || folder.keep(&stream, &document)).await?;
+            kept.map_err(|error| DepotError::Store(format!("{error:#}")))
         })
     }
 
@@ -131,7 +132,7 @@ impl Depot for OwnDepot {
         Box::pin(async move {
             let (acquirer, asked) = (self.acquirer.clone(), wanted.clone());
             let looked = blocking(move || acquirer.stored_artifact(&asked).map_err(ArtifactError::from)).await;
-            let looked = looked.map_err(|message| Fault { message, ..Fault::default() })?;
+            let looked = looked.map_err(|error| Fault { message: error.to_string(), ..Fault::default() })?;
             Ok(looked.map_err(|error| fault(&error))?.map(|acquired| found(acquired, wanted)))
         })
     }
@@ -148,7 +149,7 @@ impl Depot for OwnDepot {
         referrers: &'a dyn Referrers,
         quota_bytes: Option<u64>,
         coming_bytes: u64,
-    ) -> Doing<'a, Result<Made, String>> {
+    ) -> Doing<'a, Result<Made, DepotError>> {
         Box::pin(room::make(self.store(), referrers, quota_bytes, coming_bytes))
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use firesteel_control::streams::{ImageName, InUse, Made, Referrers};
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     collect::Item,
     import::{Collected, Condemned, ImageMeta, ImageStore, StoreError, without_secrets},
 };
+use firesteel_streams::{DepotError, ImageName, InUse, Made, Referrers};
 
 use super::blocking;
 
@@ -21,7 +21,7 @@ pub(super) async fn make(
     referrers: &dyn Referrers,
     quota_bytes: Option<u64>,
     coming_bytes: u64,
-) -> Result<Made, String> {
+) -> Result<Made, DepotError> {
     let mut made = Made::default();
     let mut in_use = referrers.in_use().await?;
     for _ in 0..ROUNDS_MAX {
@@ -31,7 +31,7 @@ pub(super) async fn make(
                 collected
             }
             // What is gone already has to be told.
-            Err(why) if made.bytes > 0 => return Ok(Made { shortfall: Some(why), ..made }),
+            Err(why) if made.bytes > 0 => return Ok(Made { shortfall: Some(why.to_string()), ..made }),
             Err(why) => return Err(why),
         };
         made.images.extend(collected.removed.iter().filter_map(|removal| match removal.item {
@@ -57,7 +57,7 @@ async fn round(
     in_use: InUse,
     quota_bytes: Option<u64>,
     coming_bytes: u64,
-) -> Result<(Collected, InUse), String> {
+) -> Result<(Collected, InUse), DepotError> {
     let own = store.clone();
     let condemned = blocking(move || condemn(&own, &in_use, quota_bytes, coming_bytes)).await??;
     let now = referrers.in_use().await?;
@@ -71,20 +71,20 @@ fn condemn(
     in_use: &InUse,
     quota_bytes: Option<u64>,
     coming_bytes: u64,
-) -> Result<Condemned, String> {
+) -> Result<Condemned, DepotError> {
     let condemned = digests(store, in_use).and_then(|digests| store.condemn(&digests, quota_bytes, coming_bytes));
     condemned.map_err(failed)
 }
 
-fn remove(store: &ImageStore, condemned: Condemned, in_use: &InUse) -> Result<Collected, String> {
+fn remove(store: &ImageStore, condemned: Condemned, in_use: &InUse) -> Result<Collected, DepotError> {
     if condemned.is_empty() {
         return condemned.remove(&HashSet::new()).map_err(failed);
     }
     digests(store, in_use).and_then(|digests| condemned.remove(&digests)).map_err(failed)
 }
 
-fn failed(error: StoreError) -> String {
-    format!("{:#}", anyhow::Error::new(error).context("looking at the image store"))
+fn failed(error: StoreError) -> DepotError {
+    DepotError::Store(format!("{:#}", anyhow::Error::new(error).context("looking at the image store")))
 }
 
 /// What objects name, by the digests of what is stored.
@@ -117,8 +117,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::sync::Mutex;
 
-    use firesteel_control::streams::Doing;
     use firesteel_images::import::{Checksum, Importer, Origin, StoredImage};
+    use firesteel_streams::Doing;
 
     use super::*;
 
@@ -134,10 +134,10 @@ mod tests {
     }
 
     impl Referrers for Says {
-        fn in_use(&self) -> Doing<'_, Result<InUse, String>> {
+        fn in_use(&self) -> Doing<'_, Result<InUse, DepotError>> {
             let mut left = self.0.lock().unwrap();
             let said = if left.len() > 1 { left.pop() } else { left.last().cloned() };
-            Box::pin(async move { said.flatten().ok_or_else(|| "the store fails".to_owned()) })
+            Box::pin(async move { said.flatten().ok_or_else(|| DepotError::Objects("the store fails".to_owned())) })
         }
     }
 

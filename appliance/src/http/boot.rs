@@ -13,8 +13,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use firesteel_boot::{AskerMismatch, BootFileName, Mac, RoutePath, ScriptRequest, seed_archive};
+use firesteel_boot::{AskerMismatch, BootFileName, RoutePath, ScriptRequest, seed_archive};
 use firesteel_control::{BootGrant, BootScript, Control, Denied, NetworkEvent, ScriptKind};
+use firesteel_facts::Mac;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use ring::digest;

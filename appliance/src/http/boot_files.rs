@@ -14,7 +14,8 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use firesteel_boot::{BootFile, BootFileName, BootFileSet, FileDigest, first_stage};
+use firesteel_boot::{BootFile, BootFileName, BootFileSet, first_stage};
+use firesteel_facts::Sha256;
 use jiff::Timestamp;
 use ring::digest;
 
@@ -35,12 +36,12 @@ pub const BOOT_FILES_BYTES_MAX: usize = 96 << 20;
 pub struct Blob {
     pub bytes: Bytes,
     pub etag: String,
-    sha256: FileDigest,
+    sha256: Sha256,
 }
 
 impl Blob {
     fn new(bytes: Vec<u8>) -> Self {
-        let mut sha256 = FileDigest([0; 32]);
+        let mut sha256 = Sha256([0; 32]);
         sha256.0.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
         Self { etag: hex::encode(&sha256.0[..16]), bytes: bytes.into(), sha256 }
     }
@@ -63,7 +64,7 @@ pub struct BootFiles {
     pub kernel: Blob,
     pub initramfs: Blob,
     /// Names the agent in the initramfs, where the manifest does.
-    agent: Option<FileDigest>,
+    agent: Option<Sha256>,
     pub loaders: Arc<HashMap<String, Blob>>,
 }
 
@@ -114,7 +115,7 @@ impl BootFiles {
 }
 
 /// The ramdisk's manifest has `{bytes, sha256}` under `vmlinuz`, `initramfs` and `agent`. Returns the agent's digest.
-fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<Option<FileDigest>> {
+fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<Option<Sha256>> {
     let path = folder.join(MANIFEST);
     let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let manifest: serde_json::Value =
@@ -131,7 +132,7 @@ fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<Opti
         );
     }
     let Some(stated) = manifest["agent"]["sha256"].as_str() else { return Ok(None) };
-    let mut agent = FileDigest([0; 32]);
+    let mut agent = Sha256([0; 32]);
     hex::decode_to_slice(stated, &mut agent.0)
         .with_context(|| format!("{}: agent.sha256 is no digest: build the ramdisk again", path.display()))?;
     Ok(Some(agent))

@@ -14,7 +14,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use firesteel_control::{CONFIG_BYTES_MAX, ConfigAsk, ConfigRefusal, Control};
+use firesteel_config_server::{ConfigAsk, ConfigController, ConfigRefusal};
+use firesteel_ignition::CONFIG_BYTES_MAX;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -44,7 +45,7 @@ const REASON: &str = "x-firesteel-reason";
 /// What both listeners of configs, and the agents', serve from. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ConfigServer {
-    control: Control,
+    configs: ConfigController,
     rooms: Rooms,
 }
 
@@ -90,8 +91,8 @@ fn word(status: StatusCode) -> &'static str {
 
 impl ConfigServer {
     #[must_use]
-    pub fn new(control: Control) -> Self {
-        Self { control, rooms: Rooms::new() }
+    pub fn new(configs: ConfigController) -> Self {
+        Self { configs, rooms: Rooms::new() }
     }
 
     /// Answers one request. Its body, if it has one, is not read.
@@ -100,7 +101,7 @@ impl ConfigServer {
         match route(&parts.method, parts.uri.path()) {
             Route::Health => empty(StatusCode::OK),
             Route::Refused(status) => {
-                self.control.config_refused(word(status));
+                self.configs.config_refused(word(status));
                 empty(status)
             }
             Route::Config(name) => {
@@ -113,7 +114,7 @@ impl ConfigServer {
     }
 
     async fn config(&self, ask: ConfigAsk<'_>) -> Response<ResponseBody> {
-        self.rooms.answer(ask.head, self.control.host_config(ask)).await
+        self.rooms.answer(ask.head, self.configs.host_config(ask)).await
     }
 }
 

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use firesteel_kube::{Api, Caller, Status};
-use firesteel_plan::{HostMemory, host::preview::preview};
+use firesteel_plan::{host::preview::preview, journal::memory};
 use firesteel_resources::{BareMetalHost, HostJournal};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use serde::{Deserialize as _, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::body::{ResponseBody, full, json, refuse};
@@ -50,13 +50,8 @@ async fn look(
         Err(response) if response.status() == StatusCode::NOT_FOUND => HostJournal::default(),
         Err(response) => return Err(response),
     };
-    let memory = match &journal.status.memory {
-        Value::Null => HostMemory::default(),
-        stored @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => {
-            HostMemory::deserialize(stored)
-                .map_err(|error| refuse(&Status::internal(format!("the host's memory cannot be read: {error}"))))?
-        }
-    };
+    let memory = memory(&journal.status)
+        .map_err(|error| refuse(&Status::internal(format!("the host's memory cannot be read: {error}"))))?;
     let seen = preview(&host, &memory, journal.status.hardware.as_ref());
     serde_json::to_value(seen).map_err(|error| refuse(&Status::internal(error.to_string())))
 }

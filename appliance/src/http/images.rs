@@ -5,10 +5,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use firesteel_images::{
-    Sha256,
-    import::{ImageStore, Lease, StoreError},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::import::{ImageStore, Lease, StoreError};
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use super::{

@@ -18,8 +18,9 @@ mod waiting;
 
 use std::sync::Arc;
 
-use firesteel_control::{AcceptedClock, ClockNotAccepted, Control, Fleet, HostKey, StoreClock};
+use firesteel_control::{Control, Fleet};
 use firesteel_kube::{Api, Caller, Remarks, Status, Told};
+use firesteel_runtime::{AcceptedClock, ClockNotAccepted, HostKey, StoreClock};
 use firesteel_store::Store;
 use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};

@@ -24,9 +24,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::{Control, StoreClock};
 use firesteel_images::import::ImageStore;
 use firesteel_kube::{Api, Status};
+use firesteel_runtime::StoreClock;
 use firesteel_store::Store;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
@@ -39,6 +39,7 @@ use crate::{
         bearer,
         body::{ResponseBody, full, refuse},
     },
+    serve::controllers::Controllers,
     text_file::{self, TEXT_FILE_BYTES_MAX},
 };
 use now::{Certificate, Now};
@@ -76,11 +77,12 @@ impl Metrics {
         Ok(Self(Arc::new(Inner { registry: Mutex::new(registry), requests, now, token })))
     }
 
-    /// Counts what this control does as well, and surveys its hosts.
-    pub fn with_control(&self, control: &Control, images: ImageStore) {
+    /// Counts what these controllers do as well, and surveys their hosts.
+    pub fn with_controllers(&self, controllers: &Controllers, images: ImageStore) {
         let mut registry = self.0.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.now.control.set((control.clone(), images)).is_ok() {
-            control.register_metrics(&mut registry);
+        if self.0.now.controllers.set((controllers.clone(), images)).is_ok() {
+            controllers.control.register_metrics(&mut registry);
+            controllers.configs.register_metrics(&mut registry);
         }
     }
 

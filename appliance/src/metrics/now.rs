@@ -7,9 +7,11 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use firesteel_control::{Control, StoreClock, Survey};
+use firesteel_control::Survey;
 use firesteel_images::import::ImageStore;
 use firesteel_kube::Api;
+use firesteel_rollout::RolloutSurvey;
+use firesteel_runtime::StoreClock;
 use firesteel_store::{FLUSH_BOUNDS_US, Flushes, Store};
 use jiff::Timestamp;
 use prometheus_client::{
@@ -19,7 +21,7 @@ use prometheus_client::{
 };
 
 use super::process::Process;
-use crate::audit::Audit;
+use crate::{audit::Audit, serve::controllers::Controllers};
 
 /// Where it is looked.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub(super) struct Now {
     pub(super) certificates: Mutex<Vec<Certificate>>,
     pub(super) rotation: Mutex<Option<Timestamp>>,
     pub(super) clock: OnceLock<StoreClock>,
-    pub(super) control: OnceLock<(Control, ImageStore)>,
+    pub(super) controllers: OnceLock<(Controllers, ImageStore)>,
     pub(super) api: OnceLock<Api>,
 }
 
@@ -51,7 +53,7 @@ impl Now {
             certificates: Mutex::default(),
             rotation: Mutex::default(),
             clock: OnceLock::new(),
-            control: OnceLock::new(),
+            controllers: OnceLock::new(),
             api: OnceLock::new(),
         }
     }
@@ -149,8 +151,9 @@ impl Collector for Now {
             let help = "Halts that are in force and could not be stored";
             to.gauge("firesteel_halts_unstored", help, number(held))?;
         }
-        if let Some((control, images)) = self.control.get() {
-            to.survey(&control.survey())?;
+        if let Some((controllers, images)) = self.controllers.get() {
+            to.survey(&controllers.control.survey())?;
+            to.rollout(&controllers.rollout.survey())?;
             self.images(&mut to, images)?;
         }
         Ok(())
@@ -227,10 +230,16 @@ impl Page<'_> {
         self.gauge("firesteel_hosts_claimed_twice", help, number(survey.claimed))?;
         self.gauge("firesteel_queue", "Hosts that are looked at now or later", number(survey.queued))?;
         self.gauge("firesteel_discovered_machines", "Machines that nobody adopted", number(survey.discovered))?;
+        let help = "Images that hosts want, by how far they are";
+        self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
+    }
+
+    fn rollout(&mut self, survey: &RolloutSurvey) -> fmt::Result {
         let help = "Groups of hosts whose rollout of a new image halted";
         self.gauge("firesteel_host_groups_halted", help, number(survey.halted_groups))?;
+        let sets = survey.boot_image_sets.iter().map(|(word, count)| ([("state", *word)], number(*count)));
         let help = "Sets whose boot images are managed, by what became of them";
-        self.gauges("firesteel_boot_image_sets", help, by(&survey.boot_image_sets, "state"))?;
+        self.gauges("firesteel_boot_image_sets", help, sets)?;
         let help = "Whether nobody looks at how old boot images are: 0 or 1";
         self.gauge(
             "firesteel_boot_image_skew_unchecked",
@@ -239,8 +248,6 @@ impl Page<'_> {
         )?;
         let help = "Whether boot images are too old for an upgrade: 0 or 1";
         let is_old = survey.boot_images_new_enough == Some(false);
-        self.gauge("firesteel_boot_images_too_old", help, number(u64::from(is_old)))?;
-        let help = "Images that hosts want, by how far they are";
-        self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
+        self.gauge("firesteel_boot_images_too_old", help, number(u64::from(is_old)))
     }
 }

@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use firesteel_dhcp::{
     Arrival, BootAnswer, Client, Config, ConfigError, DeclineOutcome, Destination, Engine, Event, Lease, LeaseChange,
-    Mac, OtherHardware, Output, Transmit, What,
+    OtherHardware, Output, Transmit, What,
 };
+use firesteel_facts::Mac;
 use firesteel_store::{Durability, Spending, StoreRoom};
 use jiff::Timestamp;
 use tokio::net::UdpSocket;

@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Mac, Rest};
+use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Rest};
+use firesteel_facts::Mac;
 use firesteel_store::{Durability, HighWater, Spending, StoreRoom, disk_is_full_at_start, file_is_damaged};
 use jiff::Timestamp;
 use rusqlite::Connection;

@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd;
 
-use firesteel_dhcp::Mac;
+use firesteel_facts::Mac;
 use nix::sys::socket::{ControlMessage, LinkAddr, MsgFlags, SockaddrIn, recvfrom, sendmsg};
 use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 use tokio::io::Interest;

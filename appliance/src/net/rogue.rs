@@ -6,7 +6,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use firesteel_dhcp::{Mac, probe};
+use firesteel_dhcp::probe;
+use firesteel_facts::Mac;
 use tokio::time::{Instant, timeout_at};
 
 use super::packet::{LinkSocket, interface_index, read_udp};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use firesteel_boot::{BootClient, Endpoints, IpxeFeatures, Transport, Unserved, first_stage};
 use firesteel_control::{Asker, Control, NetworkEvent};
 use firesteel_dhcp::{self as dhcp, BootAnswer, Client, What};
-use firesteel_facts::Arch;
+use firesteel_facts::{Arch, Mac};
 use jiff::Timestamp;
 
 use crate::net::named::{Named, Naming};
@@ -26,7 +26,7 @@ pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhc
 fn asking(client: &Client, upgrade_ipxe: bool) -> BootClient {
     let features = client.is_ipxe.then(|| IpxeFeatures::read(client.ipxe_options.as_deref()));
     BootClient {
-        mac: firesteel_boot::Mac(client.mac.0),
+        mac: client.mac,
         archs: client.archs.clone(),
         ipxe: features.filter(|features| !upgrade_ipxe || features.has_https()),
         vendor_class: client.vendor_class.clone(),
@@ -37,7 +37,7 @@ fn asking(client: &Client, upgrade_ipxe: bool) -> BootClient {
 pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Events {
     let named = Mutex::new(Named::default());
     Arc::new(move |at, event: &dhcp::Event| {
-        let mac = firesteel_boot::Mac(event.client.mac.0);
+        let mac = event.client.mac;
         let (client, asker) = (describe(&event.client), asker(&event.client));
         let note = match &event.what {
             What::Offered { address } => NetworkEvent::DhcpOffer { address: *address, client, asker },
@@ -87,7 +87,7 @@ pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -
 }
 
 /// A client and what it can boot: another firmware mode of the same machine is named, too.
-type NamedClients = Named<(dhcp::Mac, Vec<Arch>)>;
+type NamedClients = Named<(Mac, Vec<Arch>)>;
 
 fn warn_once(named: &mut NamedClients, now: Timestamp, client: &Client, is_known: bool, why: &str) {
     let mac = client.mac;

@@ -2,10 +2,11 @@
 
 use std::sync::OnceLock;
 
-use firesteel_kube::{Admitted, Cause, Cell, Column, Conversion, KindInfo, Registry, Scale, Writers, builtin};
+use firesteel_kube::{Admitted, Cause, Cell, Column, Conversion, KindInfo, Registry, Writers, builtin};
 use firesteel_resources::{
-    self as resources, CauseReason,
-    kinds::{ACCESS_GRANT, HALT, KINDS, Kind, Scope, StoredAs},
+    self as resources,
+    kind::{Kind, Scope, StoredAs},
+    kinds::{ACCESS_GRANT, HALT, KINDS},
 };
 use serde_json::Value;
 
@@ -49,11 +50,7 @@ fn info(kind: &'static Kind) -> KindInfo {
         description: kind.about,
         // What this process alone writes has one owner, and is written with every report.
         tracks_owners: !kind.read_only,
-        scale: kind.scale.map(|scale| Scale {
-            spec_replicas: scale.spec_replicas,
-            status_replicas: scale.status_replicas,
-            label_selector: scale.label_selector,
-        }),
+        scale: kind.scale,
         is_deprecated: kind.is_deprecated,
         conversion: kind.stored_as.as_ref().map(conversion),
         definition_labels: kind.definition_labels,
@@ -68,10 +65,10 @@ fn info(kind: &'static Kind) -> KindInfo {
 fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<Cause>> {
     let admission = resources::admit(kind, new, old);
     if !admission.causes.is_empty() {
-        return Err(admission.causes.into_iter().map(cause).collect());
+        return Err(admission.causes);
     }
     if let Some(stored_as) = &kind.stored_as {
-        admit_stored(kind, stored_as, new, old).map_err(|causes| causes.into_iter().map(cause).collect::<Vec<_>>())?;
+        admit_stored(kind, stored_as, new, old)?;
     }
     Ok(Admitted { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
 }
@@ -89,12 +86,7 @@ pub fn conversion(stored_as: &StoredAs) -> Conversion {
 }
 
 /// The defaults and rules of the stored version, for an object of another one.
-fn admit_stored(
-    kind: &Kind,
-    stored_as: &StoredAs,
-    new: &mut Value,
-    old: Option<&Value>,
-) -> Result<(), Vec<resources::Cause>> {
+fn admit_stored(kind: &Kind, stored_as: &StoredAs, new: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> {
     let (conversion, stored) = (conversion(stored_as), stored_as.kind);
     let stored_form = |object: &Value| conversion.to_stored(&stored.api_version(), object);
     let (mut whole, old) = (stored_form(new), old.map(stored_form));
@@ -105,21 +97,4 @@ fn admit_stored(
     }
     *new = conversion.from_stored(&kind.api_version(), &whole);
     Ok(())
-}
-
-fn cause(cause: resources::Cause) -> Cause {
-    Cause { reason: reason(cause.reason).to_owned(), message: cause.message, field: cause.field }
-}
-
-fn reason(reason: CauseReason) -> &'static str {
-    match reason {
-        CauseReason::FieldValueRequired => "FieldValueRequired",
-        CauseReason::FieldValueInvalid => "FieldValueInvalid",
-        CauseReason::FieldValueNotSupported => "FieldValueNotSupported",
-        CauseReason::FieldValueForbidden => "FieldValueForbidden",
-        CauseReason::FieldValueTypeInvalid => "FieldValueTypeInvalid",
-        CauseReason::FieldValueTooLong => "FieldValueTooLong",
-        CauseReason::FieldValueTooMany => "FieldValueTooMany",
-        CauseReason::FieldValueDuplicate => "FieldValueDuplicate",
-    }
 }

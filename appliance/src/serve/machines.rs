@@ -9,15 +9,18 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
-use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, StoreClock};
+use firesteel_config_server::ConfigSettings;
+use firesteel_control::{Control, Images, SchemeDriver};
 use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
+use firesteel_runtime::StoreClock;
 use jiff::SignedDuration;
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
+    controllers::{Controllers, ControllersConfig},
     data_dir::DataDir,
     network::{self, Served},
     pki::Pki,
@@ -43,7 +46,7 @@ use crate::{
 /// Bound and ready; no machine is answered yet.
 #[derive(Debug)]
 pub struct Machines {
-    control: Control,
+    controllers: Controllers,
     services: network::Services,
     listeners: Listeners,
     standings: Standings,
@@ -82,7 +85,7 @@ impl Machines {
             None
         });
         let images = ImageFiles::new(streams.store());
-        let control = Control::new(control_config(
+        let controllers = Controllers::new(controllers_config(
             data,
             (network, settings),
             (core, clock),
@@ -91,14 +94,15 @@ impl Machines {
             (streams.for_hosts(), way_out),
         )?)
         .map_err(|status| anyhow::anyhow!(status.message))?;
+        let control = &controllers.control;
         let asked = control.clone();
         let hosts: HostsAt = Arc::new(move |address| asked.hosts_at(address));
         let standings = known::standings(network.address.into(), Arc::clone(&hosts));
-        let services = network::Services::open(network, settings, data, &control, (&files, hosts), endpoints).await?;
+        let services = network::Services::open(network, settings, data, control, (&files, hosts), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
         agent_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let config = ConfigServer::new(control.clone());
+        let config = ConfigServer::new(controllers.configs.clone());
         let listeners = Listeners {
             http: bind("boot files", endpoints, endpoints.http_port, "http-port").await?,
             agents: bind("agents", endpoints, endpoints.agent_port, "agent-port").await?,
@@ -115,24 +119,24 @@ impl Machines {
             agent: AgentServer::new(control.clone(), config.clone(), images, standings.clone()),
             config,
         };
-        Ok(Self { control, services, listeners, standings })
+        Ok(Self { controllers, services, listeners, standings })
     }
 
     /// What works on the hosts.
     #[must_use]
     pub fn control(&self) -> &Control {
-        &self.control
+        &self.controllers.control
     }
 
     /// What the hosts say.
     #[must_use]
     pub fn logs(&self) -> Arc<dyn Logs> {
-        Arc::new(self.control.logs())
+        Arc::new(self.control().logs())
     }
 
     /// Starts all of it.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, metrics: &Metrics) {
-        let Self { control, services, listeners, standings } = self;
+        let Self { controllers, services, listeners, standings } = self;
         let Listeners { http, agents, configs, agent_tls, boot, agent, config } = listeners;
         let agent_tls = Arc::new(agent_tls);
         let counted = metrics.requests().clone();
@@ -140,7 +144,7 @@ impl Machines {
             let (standings, requests) = (standings.clone(), counted.clone());
             Server { name, listener, tls, share: CONNECTIONS, standings, patience: Patience::default(), requests }
         };
-        metrics.with_control(&control, boot.images.store().clone());
+        metrics.with_controllers(&controllers, boot.images.store().clone());
         let requests = metrics.requests().clone();
         let on_boot = move |request, remote| requests.clone().counted("boot", boot.clone().handle(request, remote));
         tasks.spawn(server("boot", http, None).run(on_boot));
@@ -156,7 +160,7 @@ impl Machines {
             tasks.spawn(server.run(on_config));
         }
         services.spawn(tasks, core);
-        tasks.spawn(async move { control.run().await.map_err(|error| anyhow::anyhow!(error)) });
+        tasks.spawn(async move { controllers.run().await.map_err(anyhow::Error::from) });
     }
 }
 
@@ -219,14 +223,14 @@ fn asker_rule(mode: NetworkMode) -> AskerRule {
     }
 }
 
-fn control_config(
+fn controllers_config(
     data: &DataDir,
     (network, settings): (&Served, &Settings),
     (core, clock): (&Core, &StoreClock),
     pki: &Pki,
     (endpoints, files, kept): (Endpoints, &BootFiles, Option<&KeptBootFiles>),
     (images, way_out): (Arc<dyn Images>, &WayOut),
-) -> anyhow::Result<Config> {
+) -> anyhow::Result<ControllersConfig> {
     let consoles = settings.console.iter().map(|console| format!("console={console}"));
     let kernel_arguments = KernelArguments::new(consoles).context("--console")?;
     let mut bmc_tls = firesteel_bmc::Tls::default();
@@ -235,7 +239,7 @@ fn control_config(
     }
     let drivers = SchemeDriver::new(way_out.dialer().clone());
     let drivers = if settings.no_bmc_consoles { drivers.without_consoles() } else { drivers };
-    Ok(Config {
+    Ok(ControllersConfig {
         core: core.clone(),
         runtime: Arc::new(way_out.runtime()),
         clock: clock.clone(),

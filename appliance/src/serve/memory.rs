@@ -6,8 +6,9 @@
 //! API.
 
 use firesteel_boot::sightings::{HOSTS_MAX, STRANGERS_MAX};
-use firesteel_control::{CONFIG_BYTES_MAX, CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
+use firesteel_control::{CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
 use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
+use firesteel_ignition::CONFIG_BYTES_MAX;
 use firesteel_images::import;
 use firesteel_wire::limits::BODY_BYTES_MAX;
 

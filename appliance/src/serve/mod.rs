@@ -23,6 +23,7 @@ pub mod api;
 pub mod at_rest;
 mod begin_again;
 pub mod built;
+pub mod controllers;
 pub mod data_dir;
 pub mod dhcp_clients;
 pub mod kinds;
@@ -48,8 +49,9 @@ mod withheld;
 use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_control::{StoreClock, log_doubt, receipts::file::public_pem, runtime::Tokio};
+use firesteel_control::receipts::file::public_pem;
 use firesteel_kube::{Core, Status};
+use firesteel_runtime::{StoreClock, Tokio, log_doubt};
 use firesteel_store::{Store, StoreRoom};
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -123,7 +123,7 @@ impl Services {
             let (server, handle) = opened.context("starting DHCP")?;
             // A machine that has its address already may ask for its script as soon as anything listens.
             for lease in server.leases() {
-                control.leased(firesteel_boot::Mac(lease.mac.0), lease.address, lease.expires_at);
+                control.leased(lease.mac, lease.address, lease.expires_at);
             }
             Some((server, handle))
         } else {
@@ -173,8 +173,8 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
     };
     let network = &served.network;
     let cidr = network.cidr.context("provisioningNetworkCIDR is needed")?;
-    let base = v4(cidr.first()).context("provisioningNetworkCIDR: only IPv4 is served yet")?;
-    let block = dhcp::Network { address: base, prefix_length: cidr.prefix };
+    let base = v4(cidr.network()).context("provisioningNetworkCIDR: only IPv4 is served yet")?;
+    let block = dhcp::Network { address: base, prefix_length: cidr.prefix_len() };
     let range = network.range.and_then(|(first, last)| Some(dhcp::Pool { first: v4(first)?, last: v4(last)? }));
     Ok(dhcp::Config {
         server_address: served.address,

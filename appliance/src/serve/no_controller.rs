@@ -5,7 +5,8 @@
 
 use firesteel_kube::{Change, Core, Objects, Part, Status};
 use firesteel_resources::{
-    kinds::{BARE_METAL_HOST, KINDS, Kind},
+    kind::Kind,
+    kinds::{BARE_METAL_HOST, KINDS},
     no_controller,
 };
 use jiff::Timestamp;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use firesteel_dhcp as dhcp;
+use firesteel_facts::Mac;
 use firesteel_kube::Change;
 use firesteel_resources::{BareMetalHost, bare_metal_host::annotations::RESERVED_ADDRESS};
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ pub(super) type KnownHosts = BTreeMap<String, KnownHost>;
 pub(super) struct KnownHost {
     /// The host that is longer there has an address that two reserve.
     since: Option<Timestamp>,
-    pub(super) mac: dhcp::Mac,
+    pub(super) mac: Mac,
     reservation: Option<dhcp::Reservation>,
 }
 
@@ -47,7 +48,7 @@ fn known_host(host: &BareMetalHost) -> Option<KnownHost> {
 }
 
 /// What hosts reserve, that of the oldest host first.
-pub(super) fn reservations(known: &KnownHosts) -> Vec<(dhcp::Mac, dhcp::Reservation)> {
+pub(super) fn reservations(known: &KnownHosts) -> Vec<(Mac, dhcp::Reservation)> {
     let mut hosts: Vec<&KnownHost> = known.values().collect();
     hosts.sort_by_key(|host| host.since);
     hosts.into_iter().filter_map(|host| Some((host.mac, host.reservation.clone()?))).collect()

@@ -5,8 +5,9 @@ use std::{net::IpAddr, path::Path, time::Duration};
 
 use anyhow::Context as _;
 use firesteel_kube::{Core, Objects};
+use firesteel_kube_types::summary;
 use firesteel_resources::{
-    NetworkMode, Provisioning, admit, cause,
+    NetworkMode, Provisioning, admit,
     kinds::PROVISIONING,
     provisioning::{SINGLETON, unserved},
 };
@@ -105,7 +106,7 @@ pub(super) fn served(object: &Provisioning, settings: &Settings) -> anyhow::Resu
 
 /// What the object asks for, as far as it can be judged without a look at the machine.
 pub(super) fn wanted(object: &Provisioning, settings: &Settings) -> Result<Served, String> {
-    let network = object.network().map_err(|causes| cause::summary(&causes))?;
+    let network = object.network().map_err(|causes| summary(&causes))?;
     if let Some(why) = unserved(&network) {
         return Err(why);
     }

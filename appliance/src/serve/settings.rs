@@ -10,8 +10,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::{CONFIG_PORT, TOKEN_DAYS_DEFAULT};
+use firesteel_config_server::TOKEN_DAYS_DEFAULT;
 use firesteel_dhcp::{Network, Pool, Subnet};
+use firesteel_ignition::stub::make::CONFIG_PORT;
 use firesteel_plan::{admission::AT_ONCE, skew::Minimum};
 use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use firesteel_control::{
-    Control, Images,
-    streams::{Config, Streams},
-};
-use firesteel_images::{Sha256, import::ImageStore};
+use firesteel_control::{Control, Images};
+use firesteel_facts::Sha256;
+use firesteel_images::import::ImageStore;
 use firesteel_kube::Core;
+use firesteel_streams::{Config, Streams};
 use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};
@@ -73,6 +72,6 @@ impl FollowedStreams {
 
     /// Starts to follow.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>) {
-        tasks.spawn(async move { self.streams.run().await.map_err(|error| anyhow::anyhow!(error)) });
+        tasks.spawn(async move { self.streams.run().await.map_err(anyhow::Error::from) });
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::types::{GroupResource, Key, Revision};
+use crate::types::{GroupResource, Key, Page, Position, Revision};
 
 /// Damaged objects that are known one by one. Of more it is known that there are more.
 pub const DAMAGES_MAX: usize = 1024;
@@ -194,6 +194,17 @@ impl DamageBook {
         // Each change is one insertion: nothing half done is seen after a panic.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A page with what of it is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRead {
+    /// The objects that are as they were written.
+    pub page: Page,
+    /// Those that are there and are not; in the same order.
+    pub damaged: Vec<Damage>,
+    /// The place after which the next page begins.
+    pub last: Option<Position>,
 }
 
 #[cfg(test)]

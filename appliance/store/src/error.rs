@@ -3,11 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use rusqlite::{ErrorCode, ffi};
+
 use crate::damage::Damage;
 use crate::meter::Exceeded;
 use crate::seal::KeyId;
-use crate::sqlite::disk_is_full;
-use crate::types::{GroupResource, Key, Revision};
+use crate::types::{GroupResource, Guard, Key, Op, Revision};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -213,4 +214,46 @@ pub enum RestoreError {
         #[source]
         source: io::Error,
     },
+}
+
+impl Op {
+    /// Where the object stands if the change may be made to one that stands at `current`; zero if it does
+    /// not exist.
+    pub(crate) fn check(&self, current: Option<Revision>) -> Result<Revision, CommitError> {
+        let key = || self.key().clone();
+        match (self, current) {
+            (Self::Create { .. }, None) => Ok(Revision(0)),
+            (Self::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key(), current }),
+            (Self::Update { .. } | Self::Delete { .. }, None) => Err(CommitError::NotFound { key: key() }),
+            (Self::Update { expected, .. } | Self::Delete { expected, .. }, Some(current)) if *expected == current => {
+                Ok(current)
+            }
+            (Self::Update { .. } | Self::Delete { .. }, Some(current)) => {
+                Err(CommitError::Conflict { key: key(), current })
+            }
+        }
+    }
+}
+
+impl Guard {
+    /// Whether it holds for an object that stands at `current`.
+    pub(crate) fn check(&self, current: Option<Revision>) -> Result<(), CommitError> {
+        let holds = match self {
+            Self::Absent(_) => current.is_none(),
+            Self::Present(_) => current.is_some(),
+            Self::At(_, expected) => current == Some(*expected),
+        };
+        if holds { Ok(()) } else { Err(CommitError::Guard { key: self.key().clone(), current }) }
+    }
+}
+
+/// Whether an error says that the disk is full: also where that came out when the index of the log grew.
+pub fn disk_is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        || error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE)
+}
+
+/// The same while the files beside the database are made.
+pub fn disk_is_full_at_start(error: &rusqlite::Error) -> bool {
+    disk_is_full(error) || error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }

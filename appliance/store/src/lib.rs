@@ -62,7 +62,7 @@ mod types;
 mod watch;
 
 pub use compactor::{Compactor, Retention};
-pub use damage::{DAMAGES_MAX, Damage, DamageCause, DamageReport};
+pub use damage::{DAMAGES_MAX, Damage, DamageCause, DamageReport, PageRead};
 pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
 pub use flushes::{FLUSH_BOUNDS_US, Flushes};
@@ -70,7 +70,7 @@ pub use high_water::{HighWater, LOG_BYTES_MAX};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;
-pub use meter::{Allowance, AllowanceScope, Exceeded, HistoryLimits, Measure, Usage};
+pub use meter::{Allowance, AllowanceScope, CommitTerms, Exceeded, HistoryLimits, Measure, Usage};
 pub use recorded::RecordedTime;
 pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
@@ -78,8 +78,8 @@ pub use sqlite::{
     CheckedChanges, Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, file_is_damaged,
     restore, revision_of,
 };
-pub use store::{CommitTerms, Store};
-pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, PageRead, Position, Range, Revision};
+pub use store::Store;
+pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 pub use watch::EventStream;
 
 /// The largest object. Above every request body that the API takes (3 MiB), below what would let a

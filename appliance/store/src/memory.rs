@@ -21,15 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use crate::damage::{Damage, DamageBook, DamageCause};
+use crate::damage::{Damage, DamageBook, DamageCause, PageRead};
 use crate::error::{CommitError, ReadError};
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage, first_revision};
 use crate::meter::{Allowance, HistoryLimits, HistorySize, Measured, Meter, Usage};
 use crate::recorded::RecordedTime;
-use crate::types::{
-    Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, PageRead, Position, Range, Revision,
-};
+use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 
 /// What a fault makes its operation wait for; one that never ends is a process that has died.
 pub type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::room::Spending;
 use crate::types::{EventKind, GroupResource, Key, Revision};
 
 /// History beyond these goes, whatever its age: who watches or pages from before it lists again.
@@ -319,6 +320,16 @@ pub(crate) fn exceeded(
         })
     };
     allowances.iter().filter_map(by).collect()
+}
+
+/// On which terms a change is made.
+#[derive(Clone, Debug)]
+pub struct CommitTerms {
+    /// Whether it may use what is kept for a full disk.
+    pub spending: Spending,
+    /// It is refused where it adds more to its namespace. That is judged in the transaction of the change: of several
+    /// that come at once, no more is stored than fits.
+    pub allowances: Vec<Allowance>,
 }
 
 #[cfg(test)]

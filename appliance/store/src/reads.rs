@@ -4,10 +4,11 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::damage::PageRead;
 use crate::error::ReadError;
 use crate::memory::Opened;
 use crate::sqlite::{self, CheckedChanges, Database, ReadJob};
-use crate::types::{Event, GroupResource, Key, Object, PageRead, Position, Range, Revision};
+use crate::types::{Event, GroupResource, Key, Object, Position, Range, Revision};
 
 /// A way to read that keeps the store open.
 #[derive(Clone, Debug)]

@@ -7,35 +7,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{oneshot, watch};
 
-use crate::damage::{Damage, DamageBook, DamageReport};
+use crate::damage::{Damage, DamageBook, DamageReport, PageRead};
 use crate::durability::Durability;
 use crate::error::{CommitError, OpenError, ReadError, ResealError, SnapshotError, WatchError};
 use crate::flushes::Flushes;
 use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
-use crate::meter::{self, Allowance, Exceeded, HistoryLimits, Measured, Usage};
+use crate::meter::{self, Allowance, CommitTerms, Exceeded, HistoryLimits, Measured, Usage};
 use crate::reads::Reads;
 use crate::recorded::RecordedTime;
 use crate::room::{Spending, StorageStanding, StoreRoom};
 use crate::seal::{KeyId, Keyring};
 use crate::sqlite::{self, CheckedChanges, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
-use crate::types::{GroupResource, Guard, Key, Object, Op, Page, PageRead, Range, Revision};
+use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Range, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
 
 /// Steps of a scrub that wait for readers, a quarter of a second each.
 const SCRUB_WAITS_MAX: u32 = 40;
-
-/// On which terms a change is made.
-#[derive(Clone, Debug)]
-pub struct CommitTerms {
-    /// Whether it may use what is kept for a full disk.
-    pub spending: Spending,
-    /// It is refused where it adds more to its namespace. That is judged in the transaction of the change: of several
-    /// that come at once, no more is stored than fits.
-    pub allowances: Vec<Allowance>,
-}
 
 /// An open store. Clones share it; it closes with the last one.
 #[derive(Clone, Debug)]

@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::damage::Damage;
-use crate::error::CommitError;
-
 /// The number of one change. Zero is "before everything".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
@@ -114,23 +111,6 @@ impl Op {
             Self::Delete { .. } => EventKind::Deleted,
         }
     }
-
-    /// Where the object stands if the change may be made to one that stands at `current`; zero if it does
-    /// not exist.
-    pub(crate) fn check(&self, current: Option<Revision>) -> Result<Revision, CommitError> {
-        let key = || self.key().clone();
-        match (self, current) {
-            (Self::Create { .. }, None) => Ok(Revision(0)),
-            (Self::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key(), current }),
-            (Self::Update { .. } | Self::Delete { .. }, None) => Err(CommitError::NotFound { key: key() }),
-            (Self::Update { expected, .. } | Self::Delete { expected, .. }, Some(current)) if *expected == current => {
-                Ok(current)
-            }
-            (Self::Update { .. } | Self::Delete { .. }, Some(current)) => {
-                Err(CommitError::Conflict { key: key(), current })
-            }
-        }
-    }
 }
 
 /// A condition on another object, checked in the transaction of the change.
@@ -146,16 +126,6 @@ impl Guard {
         match self {
             Self::Absent(key) | Self::Present(key) | Self::At(key, _) => key,
         }
-    }
-
-    /// Whether it holds for an object that stands at `current`.
-    pub(crate) fn check(&self, current: Option<Revision>) -> Result<(), CommitError> {
-        let holds = match self {
-            Self::Absent(_) => current.is_none(),
-            Self::Present(_) => current.is_some(),
-            Self::At(_, expected) => current == Some(*expected),
-        };
-        if holds { Ok(()) } else { Err(CommitError::Guard { key: self.key().clone(), current }) }
     }
 }
 
@@ -207,15 +177,4 @@ pub struct Page {
     pub revision: Revision,
     /// How many objects come after the last one of this page.
     pub remaining: u64,
-}
-
-/// A page with what of it is damaged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageRead {
-    /// The objects that are as they were written.
-    pub page: Page,
-    /// Those that are there and are not; in the same order.
-    pub damaged: Vec<Damage>,
-    /// The place after which the next page begins.
-    pub last: Option<Position>,
 }

@@ -7,18 +7,13 @@ use std::{
 };
 
 use firesteel_appliance::serve::kinds::registry;
-use firesteel_control::{
-    runtime::{Ending, Runtime, Task, Tokio},
-    streams::{Config, Depot, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell},
-};
-use firesteel_images::{
-    Sha256,
-    catalogue::Architecture,
-    import::{SignatureState, Stage, Wanted},
-};
+use firesteel_facts::{Architecture, Sha256};
+use firesteel_images::import::{SignatureState, Stage, Wanted};
 use firesteel_kube::{Core, Objects};
 use firesteel_resources::{BootImageStream, condition::find_condition};
+use firesteel_runtime::{Ending, Runtime, Task, Tokio};
 use firesteel_store::{Memory, Store};
+use firesteel_streams::{Config, Depot, DepotError, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -119,16 +114,17 @@ fn found(wanted: &Wanted) -> Found {
 }
 
 impl Depot for Shop {
-    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, String>> {
+    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, DepotError>> {
         Box::pin(async move {
             let (Place::Url(name) | Place::File(name)) = place;
             let mut state = self.state();
             state.asked.push(name.clone());
-            state.documents.get(name).cloned().unwrap_or_else(|| Err(format!("nobody has {name}")))
+            let found = state.documents.get(name).cloned().unwrap_or_else(|| Err(format!("nobody has {name}")));
+            found.map_err(DepotError::Document)
         })
     }
 
-    fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), String>> {
+    fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), DepotError>> {
         Box::pin(async move {
             self.state().kept.insert(stream.to_owned(), document);
             Ok(())
@@ -168,7 +164,7 @@ impl Depot for Shop {
         referrers: &'a dyn Referrers,
         _: Option<u64>,
         _: u64,
-    ) -> Doing<'a, Result<Made, String>> {
+    ) -> Doing<'a, Result<Made, DepotError>> {
         Box::pin(async move {
             let in_use = referrers.in_use().await?;
             let mut state = self.state();

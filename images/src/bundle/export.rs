@@ -2,16 +2,14 @@
 
 use std::io::{self, Read, Write};
 
+use firesteel_facts::{Hasher, Sha256};
 use tar::{Builder, EntryType, Header};
 
 use super::{
     BundleError, Progress,
     manifest::{FORMAT, Manifest, StreamEntry},
 };
-use crate::{
-    digest::{Hasher, Sha256},
-    import::{FileMeta, ImageMeta, ImageStore, Lease},
-};
+use crate::import::{FileMeta, ImageMeta, ImageStore, Lease};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use firesteel_facts::{Hasher, Sha256};
 use tar::{Archive, Entry, EntryType};
 use tempfile::NamedTempFile;
 
@@ -12,7 +13,6 @@ use super::{
 };
 use crate::{
     catalogue,
-    digest::{Hasher, Sha256},
     import::{
         FileMeta, Format, ImageStore, ImportNotes, Role, SourceRecord, StoreError, Witness,
         bounds::RAW_BYTES_MAX,

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     catalogue::{DOCUMENT_BYTES_MAX, LOCATION_BYTES_MAX, is_name, shown},
-    digest::Sha256,
     import::{FileMeta, ImageMeta, RAW_BYTES_MAX, Role, SourceRecord, Witness},
 };
 

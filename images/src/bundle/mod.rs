@@ -26,7 +26,9 @@ pub use manifest::{FORMAT, ITEMS_MAX, MANIFEST_BYTES_MAX, Manifest, ManifestErro
 
 use std::io;
 
-use crate::{Sha256, import::StoreError};
+use firesteel_facts::Sha256;
+
+use crate::import::StoreError;
 
 /// Where an export or an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! Which artifacts a host wants (S1.6): by its architecture, and by the sector size of the disk that is written.
 
+use firesteel_facts::Architecture;
+
 use super::{
     parse::Stream,
-    types::{Architecture, Artifact, FOUR_K_SECTOR_BYTES, Kind, PLAIN_SECTOR_BYTES, Part},
+    types::{Artifact, FOUR_K_SECTOR_BYTES, Kind, PLAIN_SECTOR_BYTES, Part},
 };
 
 /// The platform whose images are for machines without a hypervisor.

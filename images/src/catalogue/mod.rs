@@ -22,10 +22,11 @@ pub use boot_images::{BootImages, OPERATOR_HASH_KEY, RELEASE_KEY, STAMP_KEY, STR
 pub use choose::{NoChoice, PxeFiles, disk_image, iso, pxe};
 pub use location::{LOCATION_BYTES_MAX, Location, LocationError};
 pub use parse::{Fault, FaultCause, Place, Stream, StreamError};
-pub use types::{Architecture, Artifact, Kind, Part, UnknownArchitecture};
+pub use types::{Artifact, Kind, Part};
 
 pub(crate) use text::{is_name, shown};
 
+use firesteel_facts::Architecture;
 use json::Json;
 
 /// Of one document. The largest published one has 62 kB for four architectures and thirty platforms.

@@ -5,13 +5,14 @@ use std::{
     fmt,
 };
 
+use firesteel_facts::{Architecture, Sha256};
+
 use super::{
     json::{Json, Object, Twice},
     location::{Location, LocationError},
     text::{is_name, shown},
-    types::{Architecture, Artifact, Kind, Part, of_format},
+    types::{Artifact, Kind, Part, of_format},
 };
-use crate::digest::Sha256;
 
 /// Of one stream; the largest published one has 78.
 const ARTIFACTS_MAX: usize = 2000;

@@ -1,61 +1,11 @@
 //! What an artifact is: the words of stream metadata (S1-2.2) as types.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
+use firesteel_facts::{Architecture, Sha256};
 use serde::{Deserialize, Serialize};
 
-use super::{location::Location, text::shown};
-use crate::digest::Sha256;
-
-/// The four architectures of stream metadata (S1-2.2), by their names there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Architecture {
-    Aarch64,
-    Ppc64le,
-    S390x,
-    #[serde(rename = "x86_64")]
-    X86_64,
-}
-
-impl Architecture {
-    pub const ALL: [Self; 4] = [Self::Aarch64, Self::Ppc64le, Self::S390x, Self::X86_64];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aarch64 => "aarch64",
-            Self::Ppc64le => "ppc64le",
-            Self::S390x => "s390x",
-            Self::X86_64 => "x86_64",
-        }
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is none of the architectures x86_64 (amd64), aarch64 (arm64), ppc64le and s390x")]
-pub struct UnknownArchitecture(String);
-
-/// Also by the names that Kubernetes has (`amd64`, `arm64`), as labels and annotations give them.
-impl FromStr for Architecture {
-    type Err = UnknownArchitecture;
-
-    fn from_str(text: &str) -> Result<Self, UnknownArchitecture> {
-        match text {
-            "aarch64" | "arm64" => Ok(Self::Aarch64),
-            "ppc64le" => Ok(Self::Ppc64le),
-            "s390x" => Ok(Self::S390x),
-            "x86_64" | "amd64" => Ok(Self::X86_64),
-            _ => Err(UnknownArchitecture(shown(text))),
-        }
-    }
-}
+use super::location::Location;
 
 /// What an artifact is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,17 +1,12 @@
 //! Who sends a download's requests: the agent by a client that knows its appliance alone, the appliance by one that
 //! judges where it is led.
 
-use std::error::Error;
-
 use bytes::Bytes;
 #[cfg(feature = "import")]
 use firesteel_dial::{ExchangeError, WebAnswer, WebClient, WebError, WebLogin};
 use reqwest::{StatusCode, header::HeaderMap};
 
 use super::HttpError;
-
-/// Of a request or a body; it never names the address again.
-pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// Sends requests. Clones share what is below.
 #[derive(Clone, Debug)]

@@ -1,8 +1,11 @@
 //! What can go wrong with a download, told so that the reader knows what to do.
 
+use std::error::Error;
+
 use reqwest::StatusCode;
 
-use super::Cause;
+/// Of a request or a body; it never names the address again.
+pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// Each `url` is shown without its secrets.
 #[derive(Debug, thiserror::Error)]

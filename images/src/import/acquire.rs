@@ -10,24 +10,23 @@ use std::{
 };
 
 use firesteel_dial::{WebClient, WebLogin};
-use firesteel_facts::shown_url;
+use firesteel_facts::{Sha256, shown_url};
 
 use super::{
     bounds::ImportBounds,
     checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
+    error::ImportError,
     fetch::{Fetch, FetchError, Tell, fetch_small},
     format::Format,
-    importer::{ImportError, Importer, Origin},
+    importer::{Importer, Origin},
     lane::Lanes,
     local::{self, LocalError},
     partial::Partial,
     spare::Sparing,
+    stage::Stage,
     store::{ImageStore, StoreError, StoredImage},
 };
-use crate::{
-    digest::Sha256,
-    http::{Client, Download, HttpError, Limits},
-};
+use crate::http::{Client, Download, HttpError, Limits};
 
 /// What to get; the fields of an image as an owner writes them.
 #[derive(Clone, Debug, Default)]
@@ -43,30 +42,6 @@ pub struct Request {
     pub login: Option<WebLogin>,
     /// Who wants it, by whatever name: owners share places and turns. Empty: whoever runs this process.
     pub owner: String,
-}
-
-/// Where an acquisition is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// So many others are downloaded, or imported, before it. `done_bytes`: of it, so far.
-    Waiting {
-        ahead: u32,
-        done_bytes: u64,
-    },
-    /// What an earlier process downloaded is read again, so that the digest is one of bytes that are on the disk.
-    Rereading {
-        done_bytes: u64,
-        total_bytes: u64,
-    },
-    /// `done_bytes` counts what earlier attempts brought.
-    Downloading {
-        done_bytes: u64,
-        total_bytes: Option<u64>,
-    },
-    Importing {
-        source_bytes: u64,
-        raw_bytes: u64,
-    },
 }
 
 /// Each `url` is shown without its secrets.

@@ -11,17 +11,17 @@
 
 use std::{fs::File, io, path::PathBuf, sync::Arc, time::SystemTime};
 
-use firesteel_facts::shown_url;
+use firesteel_facts::{Sha256, shown_url};
 
 use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
+    error::ImportError,
     fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
-    importer::{ImportError, Importer, Origin, without_secrets},
-    store::{FileMeta, ImportNotes, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
+    importer::{Importer, Origin},
+    store::{FileMeta, ImportNotes, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness, without_secrets},
 };
 use crate::{
     catalogue::{Artifact, Part},
-    digest::Sha256,
     http::HttpError,
     openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
 };

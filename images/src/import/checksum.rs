@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-use firesteel_facts::shown_url;
+use firesteel_facts::{Sha256, shown_url};
 use md5::Digest as _;
-
-use crate::digest::Sha256;
 
 /// A checksum file names every artefact of a release; the largest seen is some 100 kB.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -181,7 +179,7 @@ pub fn check(bytes: &[u8]) {
 
 /// Computes the SHA-256 that every source gets, and the checksum that its owner named.
 pub(crate) struct SourceHasher {
-    sha256: crate::digest::Hasher,
+    sha256: firesteel_facts::Hasher,
     named: Option<Named>,
 }
 
@@ -197,7 +195,7 @@ impl SourceHasher {
             Some(Algorithm::Sha512) => Some(Named::Sha512(ring::digest::Context::new(&ring::digest::SHA512))),
             Some(Algorithm::Sha256) | None => None,
         };
-        Self { sha256: crate::digest::Hasher::new(), named }
+        Self { sha256: firesteel_facts::Hasher::new(), named }
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {

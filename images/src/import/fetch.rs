@@ -10,15 +10,14 @@
 
 use std::sync::Arc;
 
-use firesteel_facts::shown_url;
+use firesteel_facts::{Hasher, Sha256, shown_url};
 
 use super::{
-    acquire::Stage,
     partial::Partial,
+    stage::Stage,
     store::{ImageStore, StoreError},
 };
 use crate::{
-    digest::{Hasher, Sha256},
     http::{Client, Download, HttpError, Limits},
     openpgp::{Keyring, SignatureError, Signed, Verifier},
 };

@@ -5,22 +5,23 @@ use std::{
     io::{self, Read, Seek as _},
 };
 
+use firesteel_facts::{Hasher, Sha256};
+
 use super::{
-    bounds::{BoundExceeded, ImportBounds, ImportMeter},
+    bounds::{ImportBounds, ImportMeter},
     checksum::{Checksum, SourceHasher},
-    content::ContentFault,
-    decoder::{self, HistoryTooLong},
-    format::{self, Format, HEAD_BYTES, Unsupported},
+    decoder,
+    error::ImportError,
+    format::{self, Format, HEAD_BYTES},
     gzip::TrailingBytes,
     lane::IMPORTS_AT_ONCE,
     pack,
     processor::time_of_thread,
-    qcow2::{self, Qcow2Error},
+    qcow2,
     read::{Source, expand, expand_counting, fill},
-    store::{ImageStore, ImportNotes, SourceRecord, StoreError, StoredImage, Witness},
-    work::{CheckedDisk, SPOOL_BYTES, Work, unreadable},
+    store::{ImageStore, ImportNotes, SourceRecord, StoredImage, Witness, without_secrets},
+    work::{CheckedDisk, Progress, SPOOL_BYTES, Work, unreadable},
 };
-use crate::digest::{Hasher, Sha256};
 
 /// What is read at once of what is put aside, and kept of what is read.
 const BUFFERS_BYTES: usize = 4 << 20;
@@ -54,84 +55,6 @@ pub struct Origin {
     /// Noted as they are.
     pub release: String,
     pub signed_by: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of the source that were read.
-    pub source_bytes: u64,
-    /// Bytes of the raw image that were packed.
-    pub raw_bytes: u64,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    #[error("the image cannot be used")]
-    Unsupported(#[from] Unsupported),
-    #[error("the image is declared as {declared}, but it is {found}")]
-    Declared { declared: Format, found: Format },
-    #[error("the image is {inner} inside {outer}; only raw and qcow2 may be compressed")]
-    Nested { outer: Format, inner: Format },
-    #[error(transparent)]
-    Content(#[from] ContentFault),
-    #[error("reading the image")]
-    Source { source: io::Error },
-    #[error("{}", failed_at(*format, *at_bytes, source))]
-    Decode { format: Format, at_bytes: u64, source: io::Error },
-    #[error("expanding the image, which is {format}")]
-    Expand { format: Format, source: io::Error },
-    #[error("expanding the image")]
-    History(#[from] HistoryTooLong),
-    #[error("the image costs too much to import")]
-    Exceeded(#[from] BoundExceeded),
-    #[error("reading the image's disk")]
-    Qcow2(#[from] Qcow2Error),
-    #[error("the image's checksum is {found}, not {expected}")]
-    Checksum { expected: Checksum, found: Checksum },
-    #[error("the image's sha256 once it is uncompressed is {found}, not {expected}")]
-    Uncompressed { expected: Sha256, found: Sha256 },
-    #[error("compressing the image")]
-    Compress { source: io::Error },
-    #[error("storing the image")]
-    Store(#[from] StoreError),
-}
-
-impl ImportError {
-    /// Whether the same bytes will fail again.
-    #[must_use]
-    pub fn is_permanent(&self) -> bool {
-        // A full disk may have room again.
-        !matches!(self, Self::Store(_) | Self::Source { .. })
-    }
-
-    /// What a person can do about it.
-    #[must_use]
-    pub fn help(&self) -> &'static str {
-        match self {
-            Self::Unsupported(_) => "give the address of a raw or qcow2 disk image, as it is or in gzip, xz or zstd",
-            Self::Declared { .. } => "correct the declared format, or the address",
-            Self::Nested { .. } => "compress the image once only",
-            Self::Source { .. } => "see that the source can be read to its end",
-            Self::Content(fault) => fault.help(),
-            Self::Expand { format: Format::Qcow2, .. } | Self::Qcow2(_) => {
-                "convert the image to raw where it comes from, if you trust it"
-            }
-            Self::Expand { .. } => "see that the appliance has memory to spare, and try again",
-            Self::Decode { .. } => {
-                "download it again from its publisher, with its checksum; if that fits, the file was published damaged"
-            }
-            Self::History(error) => error.help(),
-            Self::Exceeded(_) => "use a smaller image; docs/reference/limits.md says what an image may have",
-            Self::Checksum { .. } => {
-                "correct the checksum if the publisher has a new one; else the file is not what was published"
-            }
-            Self::Uncompressed { .. } => {
-                "the publisher's two digests contradict each other: fetch the stream's metadata again, and tell its publisher"
-            }
-            Self::Compress { .. } => "this is a fault of the appliance: report it with its log",
-            Self::Store(error) => error.help(),
-        }
-    }
 }
 
 impl Importer {
@@ -291,15 +214,6 @@ impl Importer {
     }
 }
 
-/// What a decoder's error says, and where in the file.
-fn failed_at(format: Format, at_bytes: u64, source: &io::Error) -> String {
-    if source.kind() == io::ErrorKind::UnexpectedEof {
-        format!("the {format} stream ends in the middle, at byte {at_bytes} of the file")
-    } else {
-        format!("the {format} stream is not valid at byte {at_bytes} of the file")
-    }
-}
-
 /// An image that is ready to be published.
 struct NewImage {
     packed: pack::Packed,
@@ -328,19 +242,4 @@ fn checksum_error(origin: &Origin, found: Checksum) -> ImportError {
     // Asked only where a checksum was expected and differs.
     let expected = origin.expected.clone().unwrap_or_else(|| found.clone());
     ImportError::Checksum { expected, found }
-}
-
-/// Addresses of private mirrors carry passwords and signatures.
-#[must_use]
-pub fn without_secrets(url: &str) -> String {
-    match reqwest::Url::parse(url) {
-        Ok(mut parsed) => {
-            parsed.set_query(None);
-            parsed.set_fragment(None);
-            // Fails only where an address cannot have them.
-            parsed.set_username("").and_then(|()| parsed.set_password(None)).unwrap_or(());
-            parsed.to_string()
-        }
-        Err(_) => url.to_owned(),
-    }
 }

@@ -20,6 +20,7 @@ pub(crate) mod bounds;
 pub mod checksum;
 pub mod content;
 mod decoder;
+mod error;
 mod fetch;
 pub mod format;
 mod gzip;
@@ -33,24 +34,28 @@ mod processor;
 pub mod qcow2;
 pub mod read;
 pub(crate) mod spare;
+mod stage;
 mod store;
 mod work;
 
 pub use firesteel_dial::{WebClient, WebLogin};
 
-pub use acquire::{AcquireError, Acquirer, Request, Stage};
+pub use acquire::{AcquireError, Acquirer, Request};
 pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
 pub use bounds::{ALLOCATED_BYTES_MAX, BoundExceeded, ImportBounds, ImportCost, RAW_BYTES_MAX, SOURCE_BYTES_MAX};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use content::{ContentFault, Lookalike};
 pub use decoder::HistoryTooLong;
+pub use error::ImportError;
 pub use format::{Format, detect};
-pub use importer::{ImportError, Importer, MEMORY_BYTES_MAX, Origin, Progress, without_secrets};
+pub use importer::{Importer, MEMORY_BYTES_MAX, Origin};
 pub use lane::{DOWNLOADS_AT_ONCE, IMPORTS_AT_ONCE, PLACES_MAX};
 pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
+pub use stage::Stage;
 pub use store::{
     Collected, Condemned, FileMeta, ImageMeta, ImageStore, ImportNotes, Lease, Role, SourceRecord, StoreError,
-    StoredFile, StoredImage, Unfinished, Witness,
+    StoredFile, StoredImage, Unfinished, Witness, without_secrets,
 };
+pub use work::Progress;

@@ -18,11 +18,12 @@ use std::{
     thread,
 };
 
+use firesteel_facts::{Hasher, Sha256};
+
 use super::{
     bounds::{BLOCK_BYTES, BoundExceeded},
     read::fill,
 };
-use crate::digest::{Hasher, Sha256};
 
 /// Large enough to compress as well as one stream does, small enough for an agent's memory.
 pub const FRAME_BYTES: usize = 4 << 20;

@@ -17,6 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 use tempfile::{NamedTempFile, TempPath};
 
@@ -24,7 +25,7 @@ use super::{
     spare::Room,
     store::{FileMeta, ImageStore, StoreError, StoredFile, read_bounded, remove_if_there},
 };
-use crate::{digest::Sha256, http::Validator};
+use crate::http::Validator;
 
 /// A kill or a loss of power costs at most so many bytes of a download: at 100 MB/s a third of a second, while a flush
 /// for each costs a disk a few percent of its time.

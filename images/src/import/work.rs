@@ -6,22 +6,32 @@ use std::{
     io::{self, BufReader, Read, Seek, SeekFrom, Write as _},
 };
 
+use firesteel_facts::{Hasher, Sha256};
+
 use super::{
     bounds::{BoundExceeded, ImportBounds, ImportMeter},
     content::{ContentFault, DiskWatch, WatchedImage},
     decoder::HistoryTooLong,
+    error::ImportError,
     format::Format,
-    importer::{ImportError, Progress},
     pack::{self, PackError, RawImage, Unmapped},
     qcow2,
     read::{DecodeFailed, SourceFailed, fill},
     spare::Sparing,
     store::ImageStore,
 };
-use crate::digest::{Hasher, Sha256};
 
 /// What is put aside is read in pieces of so many bytes.
 pub(super) const SPOOL_BYTES: usize = 1 << 20;
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the source that were read.
+    pub source_bytes: u64,
+    /// Bytes of the raw image that were packed.
+    pub raw_bytes: u64,
+}
 
 /// A disk that was packed and looked at.
 pub(super) struct CheckedDisk {

@@ -89,7 +89,8 @@ fn check_end(partition: PartitionName, end_bytes: u64, image_bytes: u64) -> Resu
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use crate::write::{Guid, gpt};
+    use crate::write::gpt;
+    use firesteel_facts::Guid;
 
     const MIB: u64 = 1 << 20;
 

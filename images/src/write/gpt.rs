@@ -1,7 +1,9 @@
 //! GUID partition tables (UEFI specification 2.10, chapter 5): reading them from hostile bytes,
 //! and completing an image's table for the disk that it was written to. Pure: bytes in, bytes out.
 
-use super::{guid::Guid, mbr::PROTECTIVE as MBR_TYPE_PROTECTIVE};
+use firesteel_facts::Guid;
+
+use super::mbr::PROTECTIVE as MBR_TYPE_PROTECTIVE;
 
 /// An image's table and boot code live below this; the writer holds it back until all else is
 /// proven to be on the disk.

@@ -1,41 +1,29 @@
 //! Writing one image to one disk, in the order that the parent module's doc draws.
 
 use std::{
-    io::{self, Read},
+    io::Read,
     time::{Duration, Instant},
 };
 
+use firesteel_facts::{Guid, Sha256};
+
 use super::{
-    control::{Aborted, Control, Phase, Progress},
+    control::{Control, Phase, Progress},
     disk::{AlignedBuffer, Disk},
-    extent::{self, PartitionBeyondEnd},
-    gpt::{self, GptError},
-    guid::Guid,
+    error::{DiskState, WriteError, WriteFailure},
+    extent, gpt,
     layout::{self, Layout},
     metadata::{self, ClearError, Cleared},
     readback,
+    spec::WriteSpec,
     stream::{CHUNK_BYTES, Chunk, SourceError, Stream},
 };
-use crate::digest::Sha256;
 
 /// One zeroing command covers at most this, so that progress and a wish to stop are not held up
 /// for long on a disk that zeroes slowly.
 const ZERO_RUN_BYTES_MAX: u64 = 256 << 20;
 /// Images are made in such blocks, unless their GPT says otherwise.
 const BLOCK_BYTES_USUAL: u32 = 512;
-
-/// What to write: the promises that the source must keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteSpec {
-    /// Length of the raw image; a multiple of 512.
-    pub raw_bytes: u64,
-    pub raw_sha256: Sha256,
-    /// Length of the compressed stream.
-    pub stream_bytes: u64,
-    pub stream_sha256: Sha256,
-    /// The GUID that the disk gets, if the image has a GPT.
-    pub disk_guid: Guid,
-}
 
 /// Evidence of a finished write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,70 +53,6 @@ pub struct Written {
 pub struct CompletedTable {
     pub disk_guid: Guid,
     pub last_usable_lba: u64,
-}
-
-/// What a failed write left behind.
-#[derive(Debug)]
-pub enum DiskState {
-    /// Nothing on the disk was changed.
-    Unchanged,
-    /// Partly written, and both partition tables are proven to be zeros: it cannot boot.
-    Cleared,
-    /// Partly written, and clearing the tables failed as well.
-    Unproven(ClearError),
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("{failure}; {}", match state {
-    DiskState::Unchanged => "the disk was not changed",
-    DiskState::Cleared => "the disk was partly written and its partition tables were cleared again",
-    DiskState::Unproven(_) => "the disk was partly written and its partition tables could not be cleared",
-})]
-pub struct WriteError {
-    #[source]
-    pub failure: WriteFailure,
-    pub state: DiskState,
-}
-
-impl WriteError {
-    #[must_use]
-    pub fn disk_changed(&self) -> bool {
-        !matches!(self.state, DiskState::Unchanged)
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum WriteFailure {
-    #[error("{raw_bytes} bytes are not a disk image: it must have whole sectors of 512 bytes")]
-    NotWholeSectors { raw_bytes: u64 },
-    #[error("the image of {raw_bytes} bytes does not fit the disk of {disk_bytes} bytes")]
-    DoesNotFit { raw_bytes: u64, disk_bytes: u64 },
-    #[error("the image's partition table is for blocks of {image} bytes, but the disk has blocks of {disk}")]
-    BlockSize { image: u32, disk: u32 },
-    #[error("the image's partition table cannot be used")]
-    Table { source: GptError },
-    #[error(transparent)]
-    Partition(#[from] PartitionBeyondEnd),
-    #[error("clearing what the disk held before")]
-    Clear { source: ClearError },
-    #[error("getting the image")]
-    Source { source: SourceError },
-    #[error("writing {bytes} bytes at {offset}")]
-    Write { offset: u64, bytes: u64, source: io::Error },
-    #[error("zeroing {bytes} bytes at {offset}")]
-    Zero { offset: u64, bytes: u64, source: io::Error },
-    #[error("flushing the disk's cache")]
-    Flush { source: io::Error },
-    #[error("opening the disk for reading back")]
-    Reopen { source: io::Error },
-    #[error("reading back at {offset}")]
-    ReadBack { offset: u64, source: io::Error },
-    #[error("the disk holds an image with sha256 {found}, not {expected}: it did not keep what was written")]
-    ReadBackDigest { expected: Sha256, found: Sha256 },
-    #[error("the disk did not keep what was written at {offset}")]
-    ReadBackDiffers { offset: u64 },
-    #[error(transparent)]
-    Aborted(#[from] Aborted),
 }
 
 /// Writes an image and proves it. On success the disk boots it; on failure it boots nothing.

@@ -19,9 +19,10 @@
 mod control;
 #[cfg(feature = "write")]
 mod disk;
+#[cfg(feature = "write")]
+mod error;
 pub mod extent;
 pub mod gpt;
-mod guid;
 #[cfg(feature = "write")]
 mod image;
 #[cfg(feature = "write")]
@@ -35,6 +36,8 @@ pub mod partition;
 mod readback;
 pub mod signature;
 #[cfg(feature = "write")]
+mod spec;
+#[cfg(feature = "write")]
 mod stream;
 #[cfg(feature = "write")]
 mod sys;
@@ -45,13 +48,16 @@ mod table;
 pub use control::{Aborted, Control, Phase, Progress, Unattended};
 #[cfg(feature = "write")]
 pub use disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader};
-pub use extent::{PartitionBeyondEnd, PartitionName};
-pub use guid::{Guid, ParseGuidError};
 #[cfg(feature = "write")]
-pub use image::{CompletedTable, DiskState, WriteError, WriteFailure, WriteSpec, Written, write_image};
+pub use error::{DiskState, WriteError, WriteFailure};
+pub use extent::{PartitionBeyondEnd, PartitionName};
+#[cfg(feature = "write")]
+pub use image::{CompletedTable, Written, write_image};
 #[cfg(feature = "write")]
 pub use metadata::{ClearError, Cleared};
 pub use signature::Signature;
+#[cfg(feature = "write")]
+pub use spec::WriteSpec;
 #[cfg(feature = "write")]
 pub use stream::SourceError;
 #[cfg(feature = "write")]

@@ -11,10 +11,11 @@
 
 use std::io;
 
+use firesteel_facts::Guid;
+
 use super::{
     disk::{AlignedBuffer, Disk, read_unaligned},
     gpt::{GptError, HEAD_BYTES, Partition, Table},
-    guid::Guid,
     signature::EDGE_BYTES,
 };
 

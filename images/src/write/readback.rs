@@ -2,14 +2,15 @@
 
 use std::{io, sync::mpsc::sync_channel, thread};
 
+use firesteel_facts::{Hasher, Sha256};
+
 use super::{
     control::{Control, Phase, Progress},
     disk::{AlignedBuffer, DiskReader},
-    image::WriteFailure,
+    error::WriteFailure,
     layout::Layout,
     stream::CHUNK_BYTES,
 };
-use crate::digest::{Hasher, Sha256};
 
 /// Buffers that go round between reading and hashing.
 const BUFFERS: usize = 3;

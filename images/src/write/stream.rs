@@ -18,8 +18,9 @@ use std::{
     thread::{Scope, ScopedJoinHandle},
 };
 
-use super::{WriteSpec, disk::AlignedBuffer};
-use crate::digest::{Hasher, Sha256};
+use firesteel_facts::{Hasher, Sha256};
+
+use super::{disk::AlignedBuffer, spec::WriteSpec};
 
 /// One write to the disk: large enough that the drive, not the system call, sets the pace.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;

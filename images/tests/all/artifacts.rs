@@ -9,8 +9,8 @@ use std::{
 };
 
 use firesteel_dial::{Dialer, Targets};
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     http::{HttpError, Limits},
     import::{Acquired, Acquirer, ArtifactError, ImageStore, Role, SignatureState, Stage, Stored, Wanted, WebClient},
     openpgp::{Keyring, SignatureError},

@@ -10,13 +10,10 @@ use std::{
     },
 };
 
-use firesteel_images::{
-    Sha256,
-    digest::Hasher,
-    import::{
-        Acquirer, BoundExceeded, IMPORTS_AT_ONCE, ImageStore, ImportBounds, ImportError, Importer, Origin,
-        RAW_BYTES_MAX, Request, Stage, StoredImage,
-    },
+use firesteel_facts::{Hasher, Sha256};
+use firesteel_images::import::{
+    Acquirer, BoundExceeded, IMPORTS_AT_ONCE, ImageStore, ImportBounds, ImportError, Importer, Origin, RAW_BYTES_MAX,
+    Request, Stage, StoredImage,
 };
 
 use crate::{

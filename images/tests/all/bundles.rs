@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     bundle::{BundleError, Contents, Manifest, Progress, Report, check, export, import},
     catalogue::read_stream,
     import::{

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::Architecture;
 use firesteel_images::catalogue::{
-    Architecture, Artifact, BootImages, Document, FaultCause, Kind, NoChoice, Part, STAMP_KEY, STREAM_KEY, STREAMS_KEY,
-    StampState, Stream, StreamError, check, disk_image, iso, pxe, read, read_stream,
+    Artifact, BootImages, Document, FaultCause, Kind, NoChoice, Part, STAMP_KEY, STREAM_KEY, STREAMS_KEY, StampState,
+    Stream, StreamError, check, disk_image, iso, pxe, read, read_stream,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};

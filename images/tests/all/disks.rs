@@ -6,10 +6,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use firesteel_images::{
-    Sha256,
-    write::{AlignedBuffer, Disk, DiskReader, Guid, WriteSpec, gpt},
-};
+use firesteel_facts::{Guid, Sha256};
+use firesteel_images::write::{AlignedBuffer, Disk, DiskReader, WriteSpec, gpt};
 
 /// What is wrong with a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use std::{
 };
 
 use firesteel_dial::{Dialer, Targets};
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     http::{Download, HttpError, HttpReader, Limits},
     import::{
         AcquireError, Acquirer, DOWNLOADS_AT_ONCE, ImageStore, LocalError, Request, Stage, StoredImage, WebClient,

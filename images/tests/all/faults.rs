@@ -1,10 +1,8 @@
 //! Disks that fail, forget and lie: whatever happens, no half-written image may boot, and no
 //! failure may pass for a success.
 
-use firesteel_images::{
-    Sha256,
-    write::{DiskState, SourceError, Unattended, WriteFailure, WriteSpec, metadata, write_image},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::write::{DiskState, SourceError, Unattended, WriteFailure, WriteSpec, metadata, write_image};
 
 use crate::disks::{Fault, TestDisk, bootable, gpt_image, stream_of};
 

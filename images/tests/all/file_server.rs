@@ -58,8 +58,8 @@ impl Content {
         }
     }
 
-    pub(crate) fn sha256(&self) -> firesteel_images::Sha256 {
-        let mut hasher = firesteel_images::digest::Hasher::new();
+    pub(crate) fn sha256(&self) -> firesteel_facts::Sha256 {
+        let mut hasher = firesteel_facts::Hasher::new();
         let mut offset = 0;
         while offset < self.len() {
             let block = self.from(offset);

@@ -7,10 +7,8 @@ use std::{
     process::Command,
 };
 
-use firesteel_images::{
-    Sha256,
-    import::{Checksum, Format, ImageStore, ImportError, Importer, Origin, Progress, StoredImage},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::import::{Checksum, Format, ImageStore, ImportError, Importer, Origin, Progress, StoredImage};
 
 use crate::disks::gpt_image;
 

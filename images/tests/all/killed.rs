@@ -10,10 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use firesteel_images::{
-    Sha256,
-    import::{FLUSH_BYTES, ImageStore, Stage},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::import::{FLUSH_BYTES, ImageStore, Stage};
 
 use crate::{
     artifacts::{acquirer, names, wanted},

@@ -3,8 +3,8 @@
 
 use std::{fs, io::Write as _, path::Path};
 
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     import::{
         Checksum, ContentFault, Format, ImageStore, ImportError, ImportNotes, Importer, Lookalike, Origin, StoredImage,
     },

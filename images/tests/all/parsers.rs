@@ -1,6 +1,10 @@
 //! Parsers of partition tables and signatures against hostile bytes.
 
-use firesteel_images::write::{Guid, gpt, gpt::GptError, mbr, signature};
+use firesteel_facts::Guid;
+use firesteel_images::write::{
+    gpt::{self, GptError},
+    mbr, signature,
+};
 use proptest::prelude::*;
 
 use crate::disks::partition;

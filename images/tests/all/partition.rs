@@ -1,7 +1,7 @@
 //! One more partition on a disk that was written: where it goes, and that nothing else changes.
 
+use firesteel_facts::Guid;
 use firesteel_images::write::{
-    Guid,
     gpt::{self, Partition, Table},
     partition::{AddError, Wanted, add, fill, place},
 };

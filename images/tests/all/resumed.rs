@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     http::{HttpError, Limits},
     import::{ArtifactError, FLUSH_BYTES, Request, Stage},
 };

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     collect::Item,
     import::{Checksum, ImageStore, Importer, Origin, StoredImage},
 };

@@ -2,9 +2,10 @@
 
 use std::{cell::RefCell, process::Command};
 
+use firesteel_facts::Guid;
 use firesteel_images::write::{
-    Aborted, Control, Device, Disk, DiskState, Guid, Inspected, Phase, Progress, SourceError, Unattended, WriteFailure,
-    gpt, metadata, read_table, write_image,
+    Aborted, Control, Device, Disk, DiskState, Inspected, Phase, Progress, SourceError, Unattended, WriteFailure, gpt,
+    metadata, read_table, write_image,
 };
 use proptest::prelude::*;
 

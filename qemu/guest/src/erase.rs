@@ -10,15 +10,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_agent::{
-    board::Board,
-    clean::ladder::Policy,
-    gate::Gate,
-    host::Host,
-    os,
-    steps::{self, Job},
-    tls::pinned_client_config,
-};
+use firesteel_clean::ladder::Policy;
+use firesteel_host::Host;
+use firesteel_os as os;
+use firesteel_steps::{self as steps, Job, board::Board, gate::Gate, tls::pinned_client_config};
 use firesteel_wire::{DiskIdentity, Plan, Step};
 use serde::Deserialize;
 use serde_json::json;

@@ -2,12 +2,11 @@
 
 use std::{collections::VecDeque, fs, path::Path, process::Command, sync::Mutex, thread};
 
-use firesteel_agent::{
-    clean::{foreign::Scan, look},
-    host::{Host, SeenDisk},
-    machine::Machine,
-};
+use firesteel_clean::{foreign::Scan, look};
+use firesteel_host::Host;
 use firesteel_images::write::{AlignedBuffer, Disk as _};
+use firesteel_linux_host::Machine;
+use firesteel_sysfs::disks::SeenDisk;
 use serde_json::{Value, json};
 
 use crate::{PIECE_BYTES, find, say};

@@ -11,7 +11,11 @@ mod time;
 use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_agent::{host::Host, inspect::Roots, machine::Machine, modules, os};
+use firesteel_host::Host;
+use firesteel_linux_host::Machine;
+use firesteel_modules as modules;
+use firesteel_os as os;
+use firesteel_sysfs::Roots;
 use firesteel_wire::Disk;
 use nix::sys::resource::{Resource, setrlimit};
 use serde::Deserialize;

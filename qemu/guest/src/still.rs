@@ -6,12 +6,11 @@ use std::{
     time::Duration,
 };
 
-use firesteel_agent::{
-    clean::{assembled::Assembly, port::Port},
-    host::{Held, Host, PartitionPlace, SeenDisk},
-    machine::Machine,
-};
+use firesteel_drives::port::Port;
+use firesteel_host::{Held, Host, PartitionPlace, assembled::Assembly};
 use firesteel_images::write::{Device, DiskReader};
+use firesteel_linux_host::Machine;
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire::{Identity, Inventory};
 
 pub(crate) struct Still {

@@ -12,18 +12,18 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use firesteel_agent::{
-    clean::{
-        attach::{self, CommandSet, kernel_name},
-        climb::Fall,
-        drive::{Begun, Commandless, Drive, Poll},
-        ladder::{Abilities, Method, Offer, Policy, Reach},
-        perform::{self, Watch},
-    },
-    host::Host as _,
-    machine::Machine,
+use firesteel_clean::{
+    attached,
+    climb::Fall,
+    drive::{Begun, Commandless, Drive, Poll},
+    ladder::{Abilities, Method, Offer, Policy, Reach},
+    perform,
+    watch::Watch,
 };
+use firesteel_host::Host as _;
 use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};
+use firesteel_linux_host::Machine;
+use firesteel_sysfs::attach::{self, CommandSet, kernel_name};
 use firesteel_wire::Disk;
 use serde::Deserialize;
 use serde_json::json;
@@ -180,7 +180,7 @@ fn full(machine: &Machine, disk: &Disk) -> anyhow::Result<(f64, f64)> {
         CommandSet::Ata | CommandSet::Scsi => BTreeSet::new(),
     };
     let port = machine.commands(path)?.opened;
-    timed(machine, disk, &*attached.drive(&*port, &namespaces), &namespaces, None)
+    timed(machine, disk, &*attached::drive(&attached, &*port, &namespaces), &namespaces, None)
 }
 
 fn rung(machine: &Machine, disk: &Disk, method: Method) -> anyhow::Result<(f64, f64)> {

@@ -6,14 +6,10 @@
 use std::{ffi::OsString, fs, net::Ipv4Addr, path::Path, process::ExitCode, thread, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_agent::{
-    inspect::{Roots, nics},
-    modules,
-    os::{
-        self,
-        netlink::{Bond, Netlink},
-    },
-};
+use firesteel_modules as modules;
+use firesteel_netlink::{Bond, Netlink};
+use firesteel_os as os;
+use firesteel_sysfs::{Roots, nics};
 use firesteel_wire::network::BondMode;
 
 const UPLINK: &str = "52:54:00:77:f0:fe";

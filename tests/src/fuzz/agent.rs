@@ -1,9 +1,10 @@
 //! What firmware, disks and kernel tell the agent: identities, boot variables, module index, log.
 
-use firesteel_agent::boot_entry::{device_path, load_option, order};
-use firesteel_agent::inspect::{self, cpu, location::PciAddress, memory, vpd};
 use firesteel_agent::log::{self, Log};
-use firesteel_agent::modules::index::{self, Index};
+use firesteel_efi::{device_path, load_option, order};
+use firesteel_inspect::{self as inspect, cpu, memory};
+use firesteel_modules::index::{self, Index};
+use firesteel_sysfs::{location::PciAddress, vpd};
 use firesteel_wire::LogSource;
 use firesteel_wire::limits::{FIELD_BYTES_MAX, LOG_LINE_BYTES_MAX};
 
@@ -17,7 +18,7 @@ pub(super) fn check(input: &[u8]) {
     identities(input);
     variables(input);
     let text = String::from_utf8_lossy(input);
-    let field = inspect::field(&text);
+    let field = firesteel_wire::text::field(&text);
     assert!(field.len() <= FIELD_BYTES_MAX);
     super::assert_plain(&field);
     let kept = Log::new(1, vec![SECRET.to_owned()]).add(LogSource::Kernel, 6, std::time::Duration::ZERO, &text);

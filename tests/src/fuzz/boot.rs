@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 
 use firesteel_boot::{
-    BootEntry, Claims, DiskProbe, Endpoints, KernelArguments, Mac, Platform, Purpose, RoutePath, ScriptContext,
+    BootEntry, Claims, DiskProbe, Endpoints, KernelArguments, Platform, Purpose, RoutePath, ScriptContext,
     ScriptRequest, SealedToken, Sealer, render, request, seed_archive,
 };
+use firesteel_facts::Mac;
 
 use super::{archives, joined, messages};
 

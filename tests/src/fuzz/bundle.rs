@@ -1,6 +1,7 @@
 //! Offline bundles: archives that come by hand, from whoever carries them.
 
-use firesteel_images::{Sha256, bundle};
+use firesteel_facts::Sha256;
+use firesteel_images::bundle;
 
 pub(super) fn check(input: &[u8]) {
     bundle::check(input);

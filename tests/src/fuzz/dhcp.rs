@@ -5,9 +5,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
-use firesteel_dhcp::{
-    Arrival, BootAnswer, Config, Engine, LEASES_MAX, Mac, Network, Output, Pool, Subnet, client, probe,
-};
+use firesteel_dhcp::{Arrival, BootAnswer, Config, Engine, LEASES_MAX, Network, Output, Pool, Subnet, client, probe};
+use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{joined, messages};

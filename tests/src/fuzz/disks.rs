@@ -5,9 +5,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use firesteel_agent::clean::foreign::{KernelPartition, Scan, Source, scan, scan_all};
+use firesteel_clean::foreign::{Scan, Source, scan, scan_all};
 use firesteel_contents::{Own, objections};
 use firesteel_images::write::DiskReader;
+use firesteel_sysfs::disks::KernelPartition;
 
 /// Where tables and labels stand: the first bytes of each message are put there, on a disk of zeros.
 const PLACES: [usize; 14] =

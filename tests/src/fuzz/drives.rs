@@ -1,9 +1,11 @@
 //! What drives answer to commands that erase.
 
-use firesteel_agent::clean::{self, scsi};
+use firesteel_clean::foreign;
+use firesteel_drives::scsi;
 
 pub(super) fn check(input: &[u8]) {
-    clean::check(input);
+    firesteel_drives::check(input);
+    foreign::check(input);
     if let Some(sense) = scsi::sense(input) {
         super::assert_plain(&sense.to_string());
     }

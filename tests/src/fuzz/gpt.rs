@@ -1,10 +1,11 @@
 //! The start of a disk or an image: partition tables, signatures, filesystem labels, GUIDs.
 
-use firesteel_agent::disk::label;
+use firesteel_facts::Guid;
 use firesteel_images::{
     import::content,
-    write::{Guid, gpt, mbr, signature},
+    write::{gpt, mbr, signature},
 };
+use firesteel_steps::disk::label;
 
 /// Where a GPT has its checksums, so that a fuzzer need not find CRC-32 by chance.
 const HEADER: usize = 512;

@@ -1,7 +1,7 @@
 //! Boot loaders' files and cloud-init's configuration out of an image: what was changed once does not change again,
 //! nothing else changes, and volumes hold what they are to hold.
 
-use firesteel_agent::hand_off::{bls, fat, grub, grubenv, recognise};
+use firesteel_steps::forms::{bls, fat, grub, grubenv, recognise};
 
 pub(super) fn check(input: &[u8]) {
     bls::check(input);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firesteel_agent::filesystem::{FilesystemError, ImageFilesystem, PartitionBytes};
+use firesteel_steps::filesystem::{FilesystemError, ImageFilesystem, PartitionBytes};
 
 use super::disks::Counting;
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use firesteel_bmc::Credentials;
 use firesteel_bmc::ipmi::command::{self, BootFlags, Capabilities, Reply};
 use firesteel_bmc::ipmi::engine::{Engine, Event};
-use firesteel_bmc::ipmi::fake::FakeIpmi;
 use firesteel_bmc::ipmi::packet::{self, Frame, Message};
 use firesteel_bmc::ipmi::sol::Console;
 use firesteel_bmc::ipmi::suite::{Keys, Numbers, Random, Suite};
 use firesteel_bmc::ipmi::{IpmiAddress, Privilege, fru};
+use firesteel_bmc_fakes::ipmi::FakeIpmi;
 use firesteel_control::ConsoleText;
 use firesteel_wire::{limits::LOG_LINE_BYTES_MAX, text::is_hidden};
 

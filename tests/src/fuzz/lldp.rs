@@ -1,6 +1,6 @@
 //! Frames of whoever is at the other end of a cable.
 
-use firesteel_agent::lldp::{self, ADDRESSES_MAX};
+use firesteel_lldp::{self as lldp, ADDRESSES_MAX};
 use firesteel_wire::limits::{FIELD_BYTES_MAX, VLANS_MAX};
 
 pub(super) fn check(input: &[u8]) {

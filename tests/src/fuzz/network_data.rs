@@ -1,6 +1,6 @@
 //! Network data of owners, in both formats, and the plan that a seed carries.
 
-use firesteel_control::network_data;
+use firesteel_handoff::network_data;
 use firesteel_wire::NetworkPlan;
 
 const OPENSTACK: &str = r#"{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01","mtu":1500},

@@ -2,8 +2,11 @@
 
 use firesteel_appliance::serve;
 use firesteel_kube::negotiate;
-use firesteel_resources::kinds::{self, KINDS, Kind, StoredAs};
 use firesteel_resources::{BareMetalHost, admit, bare_metal_host::annotations, provisioning::Provisioning};
+use firesteel_resources::{
+    kind::{Kind, StoredAs},
+    kinds::{self, KINDS},
+};
 use serde_json::Value;
 
 /// Refusals of one object: more than that helps nobody, and each takes room in an answer.

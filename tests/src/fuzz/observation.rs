@@ -4,17 +4,18 @@
 use std::{collections::HashMap, net::IpAddr};
 
 use firesteel_boot::{
-    AddressHolder, Asked, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal, FileDigest, Mac,
-    Observation, ServedBootFiles,
+    AddressHolder, Asked, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal, Observation,
+    ServedBootFiles,
     observation::{Coverage, GRANTS_MAX},
 };
+use firesteel_facts::{Mac, Sha256};
 
 const KERNEL_BYTES: u64 = 48;
 const INITRAMFS_BYTES: u64 = 96;
 const FILES: BootFileSet = BootFileSet {
-    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: KERNEL_BYTES },
-    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: INITRAMFS_BYTES },
-    agent: Some(FileDigest([3; 32])),
+    kernel: BootFile { sha256: Sha256([1; 32]), bytes: KERNEL_BYTES },
+    initramfs: BootFile { sha256: Sha256([2; 32]), bytes: INITRAMFS_BYTES },
+    agent: Some(Sha256([3; 32])),
 };
 const SERVED: ServedBootFiles = ServedBootFiles { current: FILES, kept: None };
 const OTHER: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -88,7 +89,7 @@ fn send(boot: &mut Observation, model: &mut HashMap<u64, Sent>, [_, which, start
 
 fn hello(boot: &Observation, model: &HashMap<u64, Sent>, [_, grant, agent, seal]: [u8; 4]) {
     let grant = u64::from(grant % 8);
-    let other = FileDigest([9; 32]);
+    let other = Sha256([9; 32]);
     let mut sealed = BootSeal {
         grant,
         asker: BootAsker::First([10, 77, 0, 1].into()),

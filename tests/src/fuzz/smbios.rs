@@ -1,6 +1,6 @@
 //! What firmware and drives say of themselves at length: SMBIOS tables, ATA and NVMe identify data.
 
-use firesteel_agent::inspect::{
+use firesteel_inspect::{
     capabilities,
     smbios::{management, memory, platform, processor, structures},
 };

@@ -1,7 +1,8 @@
 //! A host's BMC: a Redfish service with a memory, beside the appliance. No machine is behind it: a test says what its
 //! host does, and looks at what the appliance had it do.
 
-use firesteel_bmc::{Credentials, PowerState, fake::Fake};
+use firesteel_bmc::{Credentials, PowerState};
+use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_tests::field::mac;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};

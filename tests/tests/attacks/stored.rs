@@ -4,7 +4,10 @@ mod drawn;
 
 use std::time::{Duration, Instant};
 
-use firesteel_resources::kinds::{Kind, PROVISIONING, Scope};
+use firesteel_resources::{
+    kind::{Kind, Scope},
+    kinds::PROVISIONING,
+};
 use firesteel_tests::{
     agent_line::client,
     field::{Field, discover, judge, mac, with_field},

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_bmc::fake::Fault;
+use firesteel_bmc_fakes::redfish::Fault;
 use firesteel_tests::{
     agent_line::token_of,
     disk_image,

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use firesteel_appliance::cli::describe_page;
 use firesteel_appliance::serve::at_rest::{self, KeyFile};
+use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{
-    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
-};
-use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
-use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, StoreClock, Trust};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_config_server::{ConfigController, ConfigSettings};
+use firesteel_control::{Control, SchemeDriver};
+use firesteel_facts::Sha256;
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, life};
@@ -21,6 +21,7 @@ use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
+use firesteel_runtime::{ControllerError, Ending, Runtime, StoreClock, Task, Tokio, Trust};
 use firesteel_store::Durability;
 use firesteel_tests::dialing;
 use jiff::{SignedDuration, Timestamp};
@@ -28,8 +29,8 @@ use ring::{hmac, signature::Ed25519KeyPair};
 
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
-    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
-    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+    kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },
+    initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 12 << 20 },
     agent: None,
 };
 pub(crate) const ENDPOINTS: Endpoints =
@@ -88,6 +89,7 @@ pub(crate) const RECEIPT_SEED: [u8; 32] = [9; 32];
 pub(crate) struct Appliance {
     pub(crate) core: Core,
     pub(crate) control: Control,
+    pub(crate) configs: ConfigController,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) discovered: Objects<DiscoveredHost>,
@@ -100,7 +102,7 @@ pub(crate) struct Appliance {
     pub(crate) passed_s: Arc<AtomicU64>,
     pub(crate) clock: StoreClock,
     pub(crate) trust: Trust,
-    looped: tokio::task::JoinHandle<Result<(), String>>,
+    looped: tokio::task::JoinHandle<Result<(), ControllerError>>,
     /// What becomes of objects by their owners and namespaces.
     lives: tokio::task::JoinHandle<Result<(), Status>>,
 }
@@ -154,7 +156,7 @@ impl Appliance {
             passed_s: Arc::clone(&passed_s),
         });
         let clock = StoreClock::new(&core, Arc::clone(&runtime), Timestamp::UNIX_EPOCH);
-        let config = Config {
+        let config = ControllersConfig {
             core: core.clone(),
             runtime,
             clock: clock.clone(),
@@ -176,11 +178,11 @@ impl Appliance {
             boot_image_minimum: firesteel_plan::skew::Minimum::default(),
             tells_events: true,
         };
-        let control = Control::new(config).unwrap();
-        let running = control.clone();
+        let running = Controllers::new(config).unwrap();
         let lives = tokio::spawn(life::run(core.clone()));
         Self {
-            control,
+            control: running.control.clone(),
+            configs: running.configs.clone(),
             hosts: Objects::new(&core, "metal3.io", "BareMetalHost").unwrap(),
             secrets: Objects::new(&core, "", "Secret").unwrap(),
             discovered: Objects::new(&core, "firesteel.dev", "DiscoveredHost").unwrap(),

@@ -48,14 +48,14 @@ struct Site {
 }
 
 impl Site {
-    async fn start(change: impl FnOnce(&mut firesteel_control::ConfigSettings)) -> Self {
+    async fn start(change: impl FnOnce(&mut firesteel_config_server::ConfigSettings)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let folder = DataDir::open(data.path()).unwrap();
         let pki = Pki::open(&folder, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
-        let mut settings = firesteel_control::ConfigSettings::default();
+        let mut settings = firesteel_config_server::ConfigSettings::default();
         change(&mut settings);
         let appliance = Appliance::start_serving(data.path(), pki.trust().clone(), settings).await;
-        let server = ConfigServer::new(appliance.control.clone());
+        let server = ConfigServer::new(appliance.configs.clone());
         let images = ImageFiles::new(ImageStore::open(&data.path().join("images")).unwrap());
         let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, owner());
         let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;
@@ -721,7 +721,7 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
         .await
         .unwrap();
     let overlap = format!("{}{ca}", Site::another_ca());
-    site.appliance.trust.set(firesteel_control::Bundle { current: overlap.clone(), past: Vec::new() });
+    site.appliance.trust.set(firesteel_runtime::Bundle { current: overlap.clone(), past: Vec::new() });
     until("the owner's stub is rotated", async || text("worker-user-data").await.contains(&data(&overlap))).await;
     assert_eq!(text("worker-user-data").await, own.replace(&data(&ca), &data(&overlap)), "no other byte changed");
     until("the managed one is rotated", async || text("worker-user-data-managed").await.contains(&data(&overlap)))
@@ -773,7 +773,7 @@ async fn a_stub_that_nobody_named_in_a_rotation_trusts_the_new_ca() {
     }
     let fix = |secret: &mut firesteel_resources::Secret| secret.immutable = Some(true);
     site.appliance.secrets.modify(NAMESPACE, "fixed", Part::Main, fix).await.unwrap();
-    site.appliance.trust.set(firesteel_control::Bundle { current: new.clone(), past: vec![ca.clone()] });
+    site.appliance.trust.set(firesteel_runtime::Bundle { current: new.clone(), past: vec![ca.clone()] });
     for secret in ["spare", "spare-of-a-secret"] {
         until("its CA is replaced", async || site.user_data(secret).await.contains(&ca_source(&new))).await;
     }

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use firesteel_bmc::Credentials;
-use firesteel_bmc::ipmi::fake::FakeIpmi;
-use firesteel_boot::{BootAsker, BootSeal, Claims, FileDigest, Purpose, Sealer};
+use firesteel_bmc_fakes::ipmi::FakeIpmi;
+use firesteel_boot::{BootAsker, BootSeal, Claims, Purpose, Sealer};
 use firesteel_control::CONSOLE;
+use firesteel_facts::Sha256;
 use firesteel_kube::logs::{Logs as _, Pod};
 use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
 use firesteel_resources::{Secret, secret::SecretBytes};
@@ -80,9 +81,9 @@ async fn what_a_console_says_is_told_without_secrets_and_without_what_moves_a_cu
         boot: Some(BootSeal {
             grant: 1_800_000_000_000,
             asker: BootAsker::Leased([10, 77, 0, 100].into()),
-            kernel: FileDigest([1; 32]),
-            initramfs: FileDigest([2; 32]),
-            agent: Some(FileDigest([3; 32])),
+            kernel: Sha256([1; 32]),
+            initramfs: Sha256([2; 32]),
+            agent: Some(Sha256([3; 32])),
         }),
     };
     let token = Sealer::new(&[7; 32]).seal(&claims).unwrap().into_string();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use firesteel_appliance::cli::{self, Cli};
-use firesteel_images::Sha256;
+use firesteel_facts::Sha256;
 use firesteel_images::http::Limits;
 use firesteel_resources::{Image, bare_metal_host::ImageFormat};
 

@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use firesteel_agent::inspect::{self, Probe, Roots};
+use firesteel_inspect::{self as inspect, Probe};
 use firesteel_kube::Part;
 use firesteel_resources::{HardwareDetails, bare_metal_host::ProvisioningState};
+use firesteel_sysfs::Roots;
 use firesteel_wire::{
     Disk, Inventory, Neighbour, Nic, Step, System, Table, Verdict, Vlan,
     limits::{DISKS_MAX, FIELD_BYTES_MAX, NICS_MAX, VLANS_MAX},

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firesteel_bmc::Credentials;
-use firesteel_bmc::fake::{Fake, Fault};
+use firesteel_bmc_fakes::redfish::{Fake, Fault};
 use firesteel_kube::Part;
 use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
 use firesteel_resources::{Secret, secret::SecretBytes};

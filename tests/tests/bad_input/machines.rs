@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use firesteel_control::{ConfigAsk, ConfigRefusal};
+use firesteel_config_server::{ConfigAsk, ConfigRefusal};
 use firesteel_resources::SecretReference;
 use firesteel_wire::{Refusal, RefusalReason, Step, Verdict};
 
@@ -269,7 +269,7 @@ fn config_in(plan: &[Step]) -> (String, String) {
 
 async fn asked_for(appliance: &Appliance, name: &str, token: &str) -> Result<Vec<u8>, ConfigRefusal> {
     let ask = ConfigAsk { name, token: Some(token), accept: None, head: false, remote: REMOTE };
-    appliance.control.host_config(ask).await
+    appliance.configs.host_config(ask).await
 }
 
 /// A token of one host opened the configs, and so the secrets, of every other host of its namespace.

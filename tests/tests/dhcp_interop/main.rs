@@ -267,7 +267,7 @@ fn a_second_appliance_is_found_as_well() {
 
 /// Runs our client on a plain UDP socket until it is bound, and returns its lease.
 fn bind_our_client(namespace: &Namespace, number: u8) -> firesteel_dhcp::client::Bound {
-    let mac = firesteel_dhcp::Mac([0x52, 0x54, 0, 0, 0, number]);
+    let mac = firesteel_facts::Mac([0x52, 0x54, 0, 0, 0, number]);
     namespace.inside(move || dhcp_client::lease("c0", mac)).join().unwrap().unwrap()
 }
 

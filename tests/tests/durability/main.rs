@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_appliance::serve::at_rest::{self, KeyFile};
-use firesteel_dhcp::Mac;
+use firesteel_facts::Mac;
 use firesteel_store::{Durability, GroupResource, Revision};
 use firesteel_tests::agent_line::token_of;
 use firesteel_tests::{dhcp_client, network::ADDRESS};

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use firesteel_bmc::Credentials;
-use firesteel_bmc::fake::Fake;
+use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::network::with_appliance;
 use serde_json::{Value, json};

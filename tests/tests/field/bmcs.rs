@@ -1,6 +1,6 @@
 //! Redfish services as people have them.
 
-use firesteel_bmc::fake::Fake;
+use firesteel_bmc_fakes::redfish::Fake;
 use serde_json::json;
 
 use crate::agent;

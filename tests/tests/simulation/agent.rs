@@ -7,10 +7,14 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_agent::board::Board;
-use firesteel_agent::decide::{Ending, Exit, Freshness, Mind, Next, freshness, retry_after};
-use firesteel_agent::disk::resolve;
+use firesteel_agent::decide::{Ending, Mind, Next, retry_after};
 use firesteel_contents::{Own, objections};
+use firesteel_steps::board::Board;
+use firesteel_steps::disk::resolve;
+use firesteel_steps::{
+    Exit,
+    gate::{Freshness, freshness},
+};
 use firesteel_tests::honest;
 use firesteel_wire::erasure::{Erasure, Grade, Samples};
 use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};

@@ -6,16 +6,18 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::{dhcp_clients, kinds};
-use firesteel_boot::{
-    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
-};
-use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, StoreClock, runtime::Runtime};
-use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_config_server::ConfigSettings;
+use firesteel_control::{Acquiring, Control, ImageFault, Images};
+use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Network, Pool, Rest, Subnet};
+use firesteel_facts::{Mac, Sha256};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
 use firesteel_resources::{BareMetalHost, Halt, Secret};
+use firesteel_runtime::{Runtime, StoreClock};
 use firesteel_store::{Memory, Store};
 use jiff::Timestamp;
 use ring::{digest, hmac, signature::Ed25519KeyPair};
@@ -29,10 +31,10 @@ use crate::world::{Out, Outbox};
 
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// Digest of the agent in the ramdisk.
-pub(crate) const AGENT: FileDigest = FileDigest([3; 32]);
+pub(crate) const AGENT: Sha256 = Sha256([3; 32]);
 pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
-    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
-    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+    kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },
+    initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 12 << 20 },
     agent: Some(AGENT),
 };
 pub(crate) const ENDPOINTS: Endpoints = Endpoints { address: ADDRESS, http_port: 8080, agent_port: 8443 };
@@ -73,6 +75,7 @@ impl Leases {
 pub(crate) struct Appliance {
     pub(crate) life: u64,
     pub(crate) control: Control,
+    pub(crate) controllers: Controllers,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) halts: Objects<Halt>,
@@ -105,7 +108,7 @@ impl Appliance {
             random: Mutex::new(Random::new(seed ^ life)),
             deaf_after: ground.deaf_after,
         });
-        let config = Config {
+        let config = ControllersConfig {
             clock: StoreClock::new(&core, Arc::clone(&runtime), Timestamp::UNIX_EPOCH),
             core: core.clone(),
             runtime,
@@ -136,8 +139,9 @@ impl Appliance {
             boot_image_minimum: firesteel_plan::skew::Minimum::default(),
             tells_events: false,
         };
-        let control = Control::new(config).expect("the registry has all kinds");
-        let (running, outbox) = (control.clone(), Arc::clone(ground.outbox));
+        let controllers = Controllers::new(config).expect("the registry has all kinds");
+        let control = controllers.control.clone();
+        let (running, outbox) = (controllers.clone(), Arc::clone(ground.outbox));
         let prepared = core.clone();
         executor.spawn(
             life,
@@ -145,14 +149,14 @@ impl Appliance {
                 // A refused write at the start is tried again by the next life.
                 let ready = prepared.ensure_namespace("default").await.map_err(|status| status.message);
                 let ended = match ready {
-                    Ok(()) => running.run().await,
+                    Ok(()) => running.run().await.map_err(|error| error.to_string()),
                     Err(error) => Err(error),
                 };
                 lock(&outbox).push(Out::Ended { life, error: ended.err().unwrap_or_default() });
             }),
         );
         for lease in ground.leases.leases.values() {
-            control.leased(firesteel_boot::Mac(lease.mac.0), lease.address, lease.expires_at);
+            control.leased(lease.mac, lease.address, lease.expires_at);
         }
         let engine = Engine::new(
             dhcp_config(),
@@ -171,6 +175,7 @@ impl Appliance {
             boot: dhcp_clients::boot_answers(ENDPOINTS, false),
             events: dhcp_clients::dhcp_events(control.clone(), ENDPOINTS, false),
             control,
+            controllers,
         }
     }
 

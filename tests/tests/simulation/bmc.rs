@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use firesteel_bmc::fake::{Request, Response};
 use firesteel_bmc::{
     BmcAddress, BmcSeen, BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerState, Target, Tls,
 };
+use firesteel_bmc_fakes::redfish::{Request, Response};
 use firesteel_control::{BmcAnswer, BmcDriver, BmcSession};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -125,8 +125,7 @@ impl BmcSession for Session {
             let system = self.system().await?;
             let interface = self.ask("GET", "/EthernetInterfaces/eth0", None).await?;
             let interface: Value = serde_json::from_slice(&interface.body).unwrap_or_default();
-            let text = interface["MACAddress"].as_str().unwrap_or_default().to_owned();
-            let octets: Vec<u8> = text.split(':').filter_map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+            let text = interface["MACAddress"].as_str().unwrap_or_default();
             Ok(BmcSeen {
                 system: "/redfish/v1/Systems/1".to_owned(),
                 power: power_of(&system),
@@ -137,7 +136,7 @@ impl BmcSession for Session {
                 boot_target: None,
                 boot_enabled: None,
                 boot_mode: None,
-                macs: octets.try_into().into_iter().collect(),
+                macs: text.parse().into_iter().collect(),
                 resets_allowed: Vec::new(),
                 boot_targets_allowed: Vec::new(),
             })

@@ -1,7 +1,7 @@
 //! Disks that remember what was done to them, and by which plan.
 
-use firesteel_agent::host::SeenDisk;
 use firesteel_contents::{DiskContents, Finding, Kind, Owner, Plain};
+use firesteel_sysfs::disks::SeenDisk;
 use firesteel_wire as wire;
 
 /// An installed system, as far as it matters.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use firesteel_control::runtime::{Ending, Runtime, Task};
+use firesteel_runtime::{Ending, Runtime, Task, TaskError};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
@@ -351,10 +351,12 @@ struct Handle {
 }
 
 impl Future for Handle {
-    type Output = Result<(), String>;
+    type Output = Result<(), TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.ended).poll(context).map(|ended| ended.map_err(|_| "a task was cancelled".to_owned()))
+        Pin::new(&mut self.ended)
+            .poll(context)
+            .map(|ended| ended.map_err(|_| TaskError("a task was cancelled".to_owned())))
     }
 }
 

@@ -4,13 +4,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_agent::decide::Exit;
 use firesteel_bmc::decide::PowerState;
 use firesteel_boot::ipxe::WAIT_PAUSE_S;
 use firesteel_boot::{Platform, Purpose, RoutePath, ScriptRequest, Sealer};
 use firesteel_control::{BootScript, ScriptKind};
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, code};
+use firesteel_steps::Exit;
 use firesteel_wire::limits::LONG_POLL;
 use firesteel_wire::{RefusalReason, Seed};
 use serde_json::Value;
@@ -142,7 +142,7 @@ impl World {
 
     fn ask_for_address(&mut self, id: usize, seed: Option<Seed>) {
         let number = self.random.next();
-        let client = Client::new(firesteel_dhcp::Mac(self.machines[id].mac.0), number, None, self.instant());
+        let client = Client::new(self.machines[id].mac, number, None, self.instant());
         self.machines[id].stage = Stage::Dhcp { client: Box::new(client), seed };
         self.drain_client(id);
     }
@@ -491,9 +491,9 @@ impl World {
         &mut self,
         id: usize,
         trouble: Option<Fault>,
-        request: &firesteel_bmc::fake::Request,
-    ) -> Option<firesteel_bmc::fake::Response> {
-        use firesteel_bmc::fake;
+        request: &firesteel_bmc_fakes::redfish::Request,
+    ) -> Option<firesteel_bmc_fakes::redfish::Response> {
+        use firesteel_bmc_fakes::redfish as fake;
         let (reset, patch) = (request.method == "POST", request.method == "PATCH");
         let plain =
             |status| Some(fake::Response { status, headers: Vec::new(), body: bytes::Bytes::from_static(b"{}") });

@@ -3,9 +3,11 @@
 
 use std::net::IpAddr;
 
+use firesteel_appliance::serve::controllers::Controllers;
 use firesteel_boot::BootFileName::{self, Initramfs, Kernel};
 use firesteel_boot::ScriptRequest;
-use firesteel_control::{BootGrant, BootScript, ConfigAsk, ConfigRefusal, Control, Denied};
+use firesteel_config_server::{ConfigAsk, ConfigRefusal};
+use firesteel_control::{BootGrant, BootScript, Control, Denied};
 use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply, Seed};
 
 use crate::appliance::BOOT_FILES;
@@ -47,7 +49,8 @@ fn send(control: &Control, grant: &BootGrant, file: BootFileName) {
 }
 
 /// Has the appliance answer.
-pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer {
+pub(crate) async fn serve(controllers: &Controllers, ask: Ask, remote: IpAddr) -> Answer {
+    let control = &controllers.control;
     match ask {
         Ask::Script(request) => Answer::Script(control.script(&request, remote).await),
         Ask::Kernel(token) => {
@@ -61,7 +64,7 @@ pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer
         Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
         Ask::Config { name, token } => {
             let ask = ConfigAsk { name: &name, token: Some(&token), accept: None, head: false, remote };
-            Answer::Config(control.host_config(ask).await)
+            Answer::Config(controllers.configs.host_config(ask).await)
         }
         Ask::Running { uid, nonce } => Answer::Running(control.running(&uid, &nonce, remote).await),
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use firesteel_kube::Part;
-use firesteel_plan::host::wiped::Wipe;
+use firesteel_plan::host::Wipe;
 use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
 use firesteel_resources::{BareMetalHost, ConditionStatus, RootDeviceHints, SecretReference};
 use firesteel_store::{GroupResource, Key};

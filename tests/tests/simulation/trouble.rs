@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firesteel_boot::{Platform, ScriptRequest};
 use firesteel_control::ImageFault;
-use firesteel_dhcp::Mac;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet};
+use firesteel_facts::Mac;
 use firesteel_plan::DiskIdentity;
 use firesteel_plan::host::PlanKind;
 use firesteel_resources::bare_metal_host::ProvisioningState;

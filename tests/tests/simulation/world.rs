@@ -15,10 +15,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use firesteel_bmc::fake::Fake;
-use firesteel_bmc::{Credentials, fake};
-use firesteel_boot::{Mac, Sealer};
+use firesteel_bmc::Credentials;
+use firesteel_bmc_fakes::redfish as fake;
+use firesteel_bmc_fakes::redfish::Fake;
+use firesteel_boot::Sealer;
 use firesteel_dhcp::{Arrival, CommitId, LeaseChange, Output, wire};
+use firesteel_facts::Mac;
 use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_store::Memory;
 
@@ -619,7 +621,7 @@ impl World {
         let overtaken = call < sender.arrived;
         sender.arrived = sender.arrived.max(call);
         let remote = IpAddr::V4(sender.address.map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| address));
-        let (control, life) = (appliance.control.clone(), appliance.life);
+        let (controllers, life) = (appliance.controllers.clone(), appliance.life);
         if overtaken {
             self.fault(Fault::Reordered);
         }
@@ -630,7 +632,7 @@ impl World {
             life,
             Box::pin(async move {
                 let asked = ask.clone();
-                let mut answer = serve(&control, ask, remote).await;
+                let mut answer = serve(&controllers, ask, remote).await;
                 if says_nothing && let Answer::Report(Ok(reply)) = &mut answer {
                     reply.hold = None;
                 }

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Read as _, net::TcpListener};
 
-use firesteel_images::Sha256;
+use firesteel_facts::Sha256;
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 

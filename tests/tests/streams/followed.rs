@@ -2,10 +2,8 @@
 
 use std::{fs, path::Path};
 
-use firesteel_images::{
-    Sha256,
-    import::{FLUSH_BYTES, ImageStore},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::import::{FLUSH_BYTES, ImageStore};
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_images::Sha256;
+use firesteel_facts::Sha256;
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 

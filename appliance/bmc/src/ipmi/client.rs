@@ -10,7 +10,6 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::address::{IpmiAddress, PORT};
 use super::command::{self, BootDevice, BootFlags, Reply, Request, completion};
 use super::engine::{Engine, Event};
 use super::fru::{self, Identity};
@@ -22,6 +21,7 @@ use crate::client::BmcSeen;
 use crate::decide::{BootMode, PowerAction, PowerState, Target};
 use crate::error::{Error, plain_text};
 use crate::outcome::{BootSet, OnceRead, PowerSent};
+use firesteel_facts::bmc_address::{IPMI_PORT, IpmiAddress};
 
 /// Between two requests: BMCs that are asked without a pause hang.
 const REQUEST_GAP: Duration = Duration::from_millis(20);
@@ -340,7 +340,7 @@ impl IpmiClient {
         };
         let own = line.socket.peer_addr().map_or(port, |peer| peer.port());
         // Some BMCs turn its bytes round, and one behind a gateway knows its own only.
-        if [own, own.swap_bytes(), PORT, PORT.swap_bytes()].contains(&port) {
+        if [own, own.swap_bytes(), IPMI_PORT, IPMI_PORT.swap_bytes()].contains(&port) {
             line.engine.listen();
             return Ok(ConsoleSet::Listening);
         }

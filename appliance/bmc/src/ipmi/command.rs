@@ -1,6 +1,7 @@
 //! What a BMC is asked, what its answers mean, and completion codes in words.
 
-use super::address::Privilege;
+use firesteel_facts::{Guid, bmc_address::Privilege};
+
 use super::packet::payload;
 use crate::decide::{BootMode, PowerAction, PowerState, Target};
 use crate::error::Error;
@@ -394,12 +395,7 @@ pub fn guid_text(data: &[u8]) -> Option<String> {
     let candidates = [plain, smbios, backwards];
     let mut found = candidates.iter().filter(is_uuid);
     let (first, another) = (found.next()?, found.next());
-    another.is_none().then(|| {
-        let hex = |range: std::ops::Range<usize>| -> String {
-            first[range].iter().map(|byte| format!("{byte:02x}")).collect()
-        };
-        format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16))
-    })
+    another.is_none().then(|| Guid::from_u128(u128::from_be_bytes(*first)).to_string())
 }
 
 impl Reply {

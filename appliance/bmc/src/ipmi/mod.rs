@@ -9,7 +9,6 @@
 //! sol      what a host's serial port says (Serial over LAN), and whether there is one      (pure)
 //! fru      the inventory records that tell manufacturer, model and serial number           (pure)
 //! client   a UDP socket, a clock and randomness for one engine                         (performs)
-//! fake     a stateful BMC for tests, with faults                                           (pure, and a socket)
 //! ```
 //!
 //! One set-up is: Get Channel Authentication Capabilities (does it speak 2.0 at all?), Open Session
@@ -25,18 +24,16 @@
 //! boot from HTTP. Source: IPMI 2.0 revision 1.1 (chapters 13, 15, 18, 20, 22, 24, 28, 34), and the Platform
 //! Management FRU Information Storage Definition 1.0.
 
-mod address;
 mod client;
 pub mod command;
 pub mod engine;
-pub mod fake;
 pub mod fru;
 pub mod packet;
 pub mod sol;
 pub mod suite;
 
-pub use address::{IpmiAddress, Privilege};
 pub use client::{Ipmi, IpmiClient};
+pub use firesteel_facts::bmc_address::{IpmiAddress, Privilege};
 pub use sol::{ConsoleSet, Spoken};
 
 /// Longest user name in RAKP 1 (section 13.20).

@@ -2,28 +2,14 @@
 
 use std::fmt;
 
+use firesteel_facts::Sha256;
+
 use super::grant::BootSeal;
-
-/// A SHA-256 digest.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileDigest(pub [u8; 32]);
-
-impl fmt::Display for FileDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for FileDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// One file of a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BootFile {
-    pub sha256: FileDigest,
+    pub sha256: Sha256,
     pub bytes: u64,
 }
 
@@ -50,7 +36,7 @@ pub struct BootFileSet {
     /// Without the seed, which is another one for each boot.
     pub initramfs: BootFile,
     /// The agent in the initramfs, where the ramdisk's manifest names it.
-    pub agent: Option<FileDigest>,
+    pub agent: Option<Sha256>,
 }
 
 impl BootFileSet {

@@ -2,10 +2,12 @@
 
 use std::{fmt, ops::Range};
 
+use firesteel_facts::Sha256;
+
 use super::{
     BootAsker,
     coverage::Coverage,
-    files::{BootFileName, BootFileSet, FileDigest},
+    files::{BootFileName, BootFileSet},
 };
 
 /// What a boot token seals besides its claims: who asked, and which files belong to it.
@@ -14,9 +16,9 @@ pub struct BootSeal {
     /// Tells the tokens of one attempt apart.
     pub grant: u64,
     pub asker: BootAsker,
-    pub kernel: FileDigest,
-    pub initramfs: FileDigest,
-    pub agent: Option<FileDigest>,
+    pub kernel: Sha256,
+    pub initramfs: Sha256,
+    pub agent: Option<Sha256>,
 }
 
 impl BootSeal {

@@ -22,11 +22,10 @@ mod grant;
 use std::{fmt, net::IpAddr, ops::Range};
 
 pub use coverage::{Coverage, PIECES_MAX};
-pub use files::{BootFile, BootFileName, BootFileSet, FileDigest, ServedBootFiles};
+pub use files::{BootFile, BootFileName, BootFileSet, ServedBootFiles};
+use firesteel_facts::{Mac, Sha256};
 use grant::Grant;
 pub use grant::{BootSeal, UnseenBoot};
-
-use crate::mac::Mac;
 
 /// Tokens of one attempt for which it is remembered what was sent: a loader that tries again gets another one.
 pub const GRANTS_MAX: usize = 4;
@@ -98,7 +97,7 @@ impl fmt::Display for AskerMismatch {
         match &self.expected {
             Expected::Lease { leased, other } => {
                 match other {
-                    Some(mac) => write!(f, "an address that is leased to {mac}")?,
+                    Some(mac) => write!(f, "an address that is leased to {}", mac.hyphenated())?,
                     None => f.write_str("an address that is leased to no machine")?,
                 }
                 match leased.as_slice() {
@@ -220,7 +219,7 @@ impl Observation {
         &self,
         seal: Option<&BootSeal>,
         served: &ServedBootFiles,
-        agent: Option<FileDigest>,
+        agent: Option<Sha256>,
     ) -> Result<(), UnseenBoot> {
         let seal = seal.ok_or(UnseenBoot::Unsealed)?;
         let files = served.of(seal).ok_or(UnseenBoot::OtherFiles)?;
@@ -299,9 +298,9 @@ mod tests {
     }
 
     const FILES: BootFileSet = BootFileSet {
-        kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 100 },
-        initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 200 },
-        agent: Some(FileDigest([3; 32])),
+        kernel: BootFile { sha256: Sha256([1; 32]), bytes: 100 },
+        initramfs: BootFile { sha256: Sha256([2; 32]), bytes: 200 },
+        agent: Some(Sha256([3; 32])),
     };
 
     const SERVED: ServedBootFiles = ServedBootFiles { current: FILES, kept: None };
@@ -344,7 +343,7 @@ mod tests {
         boot.sent(grant, BootFileName::Initramfs, 0..200, &FILES);
         let hello = |seal: Option<BootSeal>, agent| boot.hello(seal.as_ref(), &SERVED, agent);
         assert_eq!(hello(None, None), Err(UnseenBoot::Unsealed));
-        let other = FileDigest([9; 32]);
+        let other = Sha256([9; 32]);
         for altered in [
             BootSeal { kernel: other, ..seal(grant) },
             BootSeal { initramfs: other, ..seal(grant) },
@@ -361,7 +360,7 @@ mod tests {
         let mut boot = Observation::of(1);
         boot.sent(5, BootFileName::Kernel, 0..100, &FILES);
         boot.sent(5, BootFileName::Initramfs, 0..200, &FILES);
-        let new = BootFileSet { kernel: BootFile { sha256: FileDigest([9; 32]), bytes: 500 }, ..FILES };
+        let new = BootFileSet { kernel: BootFile { sha256: Sha256([9; 32]), bytes: 500 }, ..FILES };
         let upgraded = ServedBootFiles { current: new, kept: Some(FILES) };
         assert_eq!(boot.hello(Some(&seal(5)), &upgraded, None), Ok(()));
         let later = ServedBootFiles { kept: None, ..upgraded };

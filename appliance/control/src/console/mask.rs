@@ -186,7 +186,8 @@ fn without(line: &str, mut hidden: Vec<Range<usize>>) -> String {
 mod tests {
     #![allow(clippy::expect_used, reason = "tests")]
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-    use firesteel_boot::{BootAsker, BootSeal, Claims, FileDigest, Purpose, Sealer};
+    use firesteel_boot::{BootAsker, BootSeal, Claims, Purpose, Sealer};
+    use firesteel_facts::Sha256;
     use proptest::prelude::*;
     use ring::digest::{SHA256, digest};
 
@@ -206,9 +207,9 @@ mod tests {
             boot: Some(BootSeal {
                 grant: 1_800_000_000_000,
                 asker: BootAsker::Leased([10, 77, 0, 100].into()),
-                kernel: FileDigest([1; 32]),
-                initramfs: FileDigest([2; 32]),
-                agent: Some(FileDigest([3; 32])),
+                kernel: Sha256([1; 32]),
+                initramfs: Sha256([2; 32]),
+                agent: Some(Sha256([3; 32])),
             }),
         };
         Sealer::new(&[7; 32]).seal(&claims).expect("sealed").into_string()

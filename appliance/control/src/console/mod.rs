@@ -20,26 +20,18 @@
 
 mod lines;
 mod mask;
+pub(crate) mod readers;
 mod text;
 mod when;
 
 use std::{collections::HashMap, time::Duration};
 
-use firesteel_bmc::{BmcAddress, Error, ipmi::Spoken};
-use firesteel_plan::{HostMemory, Seen};
-use firesteel_resources::{BareMetalHost, host_journal::InstanceRecord};
+use firesteel_bmc::BmcAddress;
+use firesteel_resources::BareMetalHost;
+use firesteel_runtime::HostKey;
 use tokio::sync::watch;
 
-use crate::{
-    Control, HostKey,
-    control::key_of,
-    logins::Account,
-    power::{BmcConsole, Login},
-    runtime::timeout,
-};
-
 pub use text::ConsoleText;
-use when::{Budget, Situation, Tries};
 
 /// Consoles that are read at a time: a socket each.
 const CONSOLES_MAX: usize = 128;
@@ -48,37 +40,25 @@ const CONSOLE_BYTES: usize = 64 << 10;
 /// All consoles at most.
 pub const CONSOLES_BYTES_MAX: usize = CONSOLES_MAX * CONSOLE_BYTES;
 /// Login and activation; the driver bounds each request by itself.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(45);
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(45);
 /// A line that does not go on for so long is told as it is: a prompt, or the last words.
-const SILENCE: Duration = Duration::from_secs(5);
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// Refused logins in one work: a BMC that takes others of the same user has something against consoles.
-const REFUSED_MAX: u32 = 3;
+pub(crate) const REFUSED_MAX: u32 = 3;
 /// Between two looks whether the power side has logged in.
-const LOOK: Duration = Duration::from_secs(5);
+pub(crate) const LOOK: Duration = Duration::from_secs(5);
 /// Consoles that had to give way come back after so long.
 const STAY_AWAY: Duration = Duration::from_secs(600);
 /// For a console to be let go, where somebody waits for its session.
-const LET_GO: Duration = Duration::from_secs(5);
-
-/// What became of the wish to listen to a console.
-#[derive(Debug)]
-pub enum Listening {
-    To(Box<dyn BmcConsole>),
-    /// Somebody else listens.
-    Taken,
-    /// There is none, and will be none by itself: why, in words.
-    NotOffered {
-        why: String,
-    },
-}
+pub(crate) const LET_GO: Duration = Duration::from_secs(5);
 
 /// What the reader of a console is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Orders {
+pub(crate) struct Orders {
     /// Nobody wants it any more.
-    is_over: bool,
+    pub(crate) is_over: bool,
     /// How often it had to give way.
-    gave_way: u64,
+    pub(crate) gave_way: u64,
 }
 
 /// All consoles that are read or are to be.
@@ -102,7 +82,7 @@ struct Reader {
 
 /// What is read, and with which Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
+pub(crate) struct Target {
     uid: String,
     address: String,
     credentials_name: String,
@@ -112,7 +92,7 @@ struct Target {
 
 impl Target {
     /// `None`: nothing that has a console which is understood here.
-    fn of(host: &BareMetalHost, hears: impl Fn(&BmcAddress) -> bool) -> Option<Self> {
+    pub(crate) fn of(host: &BareMetalHost, hears: impl Fn(&BmcAddress) -> bool) -> Option<Self> {
         let bmc = host.spec.usable_bmc()?;
         let address = BmcAddress::parse(&bmc.address).ok().filter(hears)?;
         Some(Self {
@@ -124,7 +104,7 @@ impl Target {
     }
 }
 
-fn place_of(address: &BmcAddress) -> String {
+pub(crate) fn place_of(address: &BmcAddress) -> String {
     match address {
         BmcAddress::Ipmi(address) => format!("{}:{}", address.host(), address.port()).to_ascii_lowercase(),
         BmcAddress::Redfish(address) => address.place(),
@@ -133,7 +113,7 @@ fn place_of(address: &BmcAddress) -> String {
 
 impl Consoles {
     /// Begins to read, or goes on: `None` where it is read already, or by too many.
-    fn begin(&mut self, key: &HostKey, target: Target) -> Option<(u64, watch::Receiver<Orders>)> {
+    pub(crate) fn begin(&mut self, key: &HostKey, target: Target) -> Option<(u64, watch::Receiver<Orders>)> {
         if self.readers.get(key).is_some_and(|reader| reader.target == target) {
             return None;
         }
@@ -155,12 +135,12 @@ impl Consoles {
         }
     }
 
-    fn is_current(&self, key: &HostKey, number: u64) -> bool {
+    pub(crate) fn is_current(&self, key: &HostKey, number: u64) -> bool {
         self.readers.get(key).is_some_and(|reader| reader.number == number)
     }
 
     /// At which BMC a console may be opened now; it counts as open from here on, until [`Consoles::closed`].
-    fn opens(&mut self, key: &HostKey, number: u64, now: Duration) -> Option<String> {
+    pub(crate) fn opens(&mut self, key: &HostKey, number: u64, now: Duration) -> Option<String> {
         let reader = self.readers.get(key).filter(|reader| reader.number == number)?;
         let place = reader.target.place.clone();
         if self.away.get(&place).is_some_and(|until| now < *until) {
@@ -171,7 +151,7 @@ impl Consoles {
         Some(place)
     }
 
-    fn closed(&mut self, place: &str) {
+    pub(crate) fn closed(&mut self, place: &str) {
         if let Some(count) = self.open.get_mut(place) {
             *count -= 1;
             if *count == 0 {
@@ -181,7 +161,7 @@ impl Consoles {
     }
 
     /// Lets go of all consoles at a BMC. `false`: there are none.
-    fn give_way(&mut self, place: &str, now: Duration) -> bool {
+    pub(crate) fn give_way(&mut self, place: &str, now: Duration) -> bool {
         if !self.is_any_open(place) {
             return false;
         }
@@ -192,202 +172,8 @@ impl Consoles {
         true
     }
 
-    fn is_any_open(&self, place: &str) -> bool {
+    pub(crate) fn is_any_open(&self, place: &str) -> bool {
         self.open.contains_key(place)
-    }
-}
-
-/// A session at a BMC, or one that is about to be; gone when it is dropped.
-struct Open {
-    control: Control,
-    place: String,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.control.views().consoles.closed(&self.place);
-    }
-}
-
-/// How a try ended.
-enum Ended {
-    /// Heard for so long.
-    After(Duration),
-    /// It is not tried again in this work.
-    ForGood,
-    /// The power side has not logged in with what is given, or needs the BMC for itself.
-    NotYet,
-}
-
-/// One console's lines on their way into the log.
-struct Told {
-    key: HostKey,
-    number: u64,
-    text: ConsoleText,
-    /// What was last said of the console itself.
-    last: String,
-    /// Logins that the BMC refused.
-    refused: u32,
-}
-
-impl Control {
-    /// Begins or ends to read a host's console, after a step that saw this and left this memory.
-    pub(crate) fn mind_console(&self, seen: &Seen, memory: &HostMemory, instance: Option<&InstanceRecord>) {
-        let host = &seen.host;
-        let key = key_of(host);
-        let is_wanted = Situation::of(memory, seen).is_wanted(instance, self.now());
-        let hears = |address: &BmcAddress| self.config().bmc.hears(address);
-        let target = if is_wanted { Target::of(host, hears) } else { None };
-        let Some(target) = target else { return self.views().consoles.end(&key) };
-        let begun = self.views().consoles.begin(&key, target);
-        let Some((number, orders)) = begun else { return };
-        let control = self.clone();
-        self.spawn_outward(async move { control.read_console(key, number, orders).await });
-    }
-
-    /// Lets go of the consoles at a BMC that has no session left, and waits until they are closed. `false`: there were
-    /// none, and nothing is gained by trying again.
-    pub(crate) async fn consoles_give_way(&self, address: &BmcAddress) -> bool {
-        let place = place_of(address);
-        if !self.views().consoles.give_way(&place, self.config().runtime.uptime()) {
-            return false;
-        }
-        let closed = async {
-            while self.views().consoles.is_any_open(&place) {
-                self.sleep(Duration::from_millis(50)).await;
-            }
-        };
-        timeout(&*self.config().runtime, LET_GO, closed).await.is_some()
-    }
-
-    async fn read_console(self, key: HostKey, number: u64, mut orders: watch::Receiver<Orders>) {
-        let mut tries = Tries::default();
-        let mut told = Told { key: key.clone(), number, text: ConsoleText::default(), last: String::new(), refused: 0 };
-        while !orders.borrow().is_over {
-            let ended = self.try_console(&mut told, &mut orders).await;
-            let pause = match ended {
-                Ended::After(heard_for) => tries.pause(heard_for),
-                Ended::NotYet => LOOK,
-                Ended::ForGood => return,
-            };
-            let over = async { drop(orders.wait_for(|orders| orders.is_over).await) };
-            timeout(&*self.config().runtime, pause, over).await;
-        }
-    }
-
-    /// From the login to the end of the session.
-    async fn try_console(&self, told: &mut Told, orders: &mut watch::Receiver<Orders>) -> Ended {
-        let key = told.key.clone();
-        let Ok(Some(host)) = self.inner.hosts.get(&key.namespace, &key.name).await else { return Ended::NotYet };
-        // What is wrong with it the power side finds, and tells.
-        let Ok(login) = self.login(&key, &host).await else { return Ended::NotYet };
-        let gave_way = orders.borrow_and_update().gave_way;
-        let Some(open) = self.opens(&key, told.number, &login) else { return Ended::NotYet };
-        let opened = self.config().bmc.listen(&login.address, &login.credentials);
-        let mut console = match timeout(&*self.config().runtime, OPEN_TIMEOUT, opened).await {
-            Some(Ok(Listening::To(console))) => console,
-            Some(Ok(Listening::Taken)) => {
-                self.tell_console(told, "somebody else listens to the serial console: it is tried again");
-                return Ended::After(Duration::ZERO);
-            }
-            Some(Ok(Listening::NotOffered { why })) => {
-                self.tell_console(told, &format!("the serial console cannot be read: {why}"));
-                return Ended::ForGood;
-            }
-            Some(Err(error)) => {
-                self.tell_console(told, &format!("the serial console cannot be read now: {error}"));
-                return self.after(told, &login.account, &error);
-            }
-            None => return Ended::After(Duration::ZERO),
-        };
-        told.text.hide([login.credentials.password.clone()]);
-        let begin = self.config().runtime.uptime();
-        self.tell_console(told, "the serial console is read");
-        let wants_end = |orders: &Orders| orders.is_over || orders.gave_way != gave_way;
-        tokio::select! {
-            biased;
-            _ = orders.wait_for(wants_end) => {}
-            () = self.hear(&mut *console, told) => {}
-        }
-        let rest = told.text.flush();
-        self.tell_lines(told, rest);
-        console.close().await;
-        drop(open);
-        if orders.borrow().gave_way != gave_way {
-            self.tell_console(
-                told,
-                "the serial console is let go for a while: the BMC has no session left for the host's work",
-            );
-            return Ended::NotYet;
-        }
-        Ended::After(self.config().runtime.uptime().saturating_sub(begin))
-    }
-
-    /// The right to log in: only with what the BMC took last.
-    fn opens(&self, key: &HostKey, number: u64, login: &Login) -> Option<Open> {
-        let mut views = self.views();
-        if !views.logins.is_good(&login.account, &login.given) {
-            return None;
-        }
-        let place = views.consoles.opens(key, number, self.config().runtime.uptime())?;
-        Some(Open { control: self.clone(), place })
-    }
-
-    /// Until the console ends.
-    async fn hear(&self, console: &mut dyn BmcConsole, told: &mut Told) {
-        let runtime = &*self.config().runtime;
-        let mut budget = Budget::new(runtime.uptime());
-        while let Some(Spoken { characters, is_lossy }) = console.hear(SILENCE).await {
-            if is_lossy {
-                let rest = told.text.flush();
-                self.tell_lines(told, rest);
-                told.last.clear();
-                self.tell_console(told, "some of what the serial console said is missing here");
-            }
-            if characters.is_empty() {
-                let rest = told.text.flush();
-                self.tell_lines(told, rest);
-            } else {
-                let lines = told.text.feed(&characters);
-                self.tell_lines(told, lines);
-            }
-            let pause = budget.take(characters.len(), runtime.uptime());
-            if !pause.is_zero() {
-                self.sleep(pause).await;
-            }
-        }
-        told.last.clear();
-        self.tell_console(told, "the serial console has ended");
-    }
-
-    /// Into the host's log.
-    fn tell_lines(&self, told: &Told, lines: impl IntoIterator<Item = String>) {
-        let lines: Vec<String> = lines.into_iter().collect();
-        // A host that was made anew has a console of its own.
-        if !lines.is_empty() && self.views().consoles.is_current(&told.key, told.number) {
-            self.inner.logs.keep_console(&told.key, self.now(), lines);
-        }
-    }
-
-    /// Of the console itself; once, however often it is so.
-    fn tell_console(&self, told: &mut Told, text: &str) {
-        if told.last == text {
-            return;
-        }
-        tracing::debug!(host = %told.key, text, "console");
-        text.clone_into(&mut told.last);
-        self.tell_lines(told, [format!("firesteel: {text}")]);
-    }
-
-    /// A refused login counts, and is not tried again before the power side was let in.
-    fn after(&self, told: &mut Told, account: &Account, error: &Error) -> Ended {
-        if !error.may_count_as_login() {
-            return Ended::After(Duration::ZERO);
-        }
-        tracing::warn!(host = %told.key, %error, "the BMC refuses the console's login");
-        self.views().logins.refused_beside(account.clone(), self.now());
-        told.refused += 1;
-        if told.refused < REFUSED_MAX { Ended::NotYet } else { Ended::ForGood }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The parts of a host, cut to their bounds like everything else that a host says.
 
 use firesteel_resources::hardware::parts::{
-    AtaSecurityRecord, BmcNetworkRecord, BoardRecord, CapabilitiesRecord, ChassisRecord, FormatErase, HealthRecord,
-    HiddenArea, ManagementRecord, MemoryArrayRecord, ModuleRecord, NumaNodeRecord, NvmeControllerRecord,
-    NvmeNamespaceRecord, PartsRecord, PciRecord, ProcessorRecord, Sanitize, TpmRecord,
+    AtaSecurityRecord, BmcNetworkRecord, BoardRecord, CapabilitiesRecord, ChassisRecord, HealthRecord,
+    ManagementRecord, MemoryArrayRecord, ModuleRecord, NumaNodeRecord, NvmeControllerRecord, NvmeNamespaceRecord,
+    PartsRecord, PciRecord, ProcessorRecord, TpmRecord,
 };
 use firesteel_wire::{limits, parts as wire};
 
@@ -177,20 +177,10 @@ pub(super) fn capabilities(can: &wire::Capabilities) -> CapabilitiesRecord {
         write_zeroes: can.write_zeroes,
         discard_zeroes: can.discard_zeroes,
         identified: can.identified,
-        sanitize: some(&can.sanitize, 3, |method| match method {
-            wire::Sanitize::Crypto => Sanitize::Crypto,
-            wire::Sanitize::Block => Sanitize::Block,
-            wire::Sanitize::Overwrite => Sanitize::Overwrite,
-        }),
-        format: some(&can.format, 2, |erase| match erase {
-            wire::FormatErase::UserData => FormatErase::UserData,
-            wire::FormatErase::Crypto => FormatErase::Crypto,
-        }),
+        sanitize: some(&can.sanitize, 3, |method| *method),
+        format: some(&can.format, 2, |erase| *erase),
         ata_security: can.ata_security.as_ref().map(security),
-        hidden_areas: some(&can.hidden_areas, 2, |area| match area {
-            wire::HiddenArea::Hpa => HiddenArea::Hpa,
-            wire::HiddenArea::Dco => HiddenArea::Dco,
-        }),
+        hidden_areas: some(&can.hidden_areas, 2, |area| *area),
         hidden_bytes: can.hidden_bytes,
     }
 }

@@ -42,7 +42,18 @@ pub enum Flaw {
     #[error("its signature is not that of this key over these bytes: it was altered, or signed by another key")]
     Forged,
     #[error("it was signed by this key, and its content is none that this program knows: {0}")]
-    Content(String),
+    Content(ContentFlaw),
+}
+
+/// Why what was signed is no receipt that this program knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentFlaw {
+    #[error("{0}")]
+    NotJson(String),
+    #[error("it is of the form {found:?}, not {known}")]
+    Form { found: String, known: &'static str },
+    #[error("it is not spelled as the appliance spells it")]
+    Spelling,
 }
 
 /// Why a text is no public key.
@@ -88,17 +99,15 @@ fn parts(file: &[u8]) -> Result<(&[u8], [u8; SIGNATURE_BYTES]), Flaw> {
 }
 
 /// One spelling only: a second name for a member, another order or other spaces are not what was signed for.
-fn content(json: &[u8]) -> Result<Document, String> {
-    let document: Document = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+fn content(json: &[u8]) -> Result<Document, ContentFlaw> {
+    let not_json = |error: serde_json::Error| ContentFlaw::NotJson(error.to_string());
+    let document: Document = serde_json::from_slice(json).map_err(not_json)?;
     let form = if document.boot.is_some() { FORM } else { FORM_WITHOUT_BOOT };
     if document.receipt != form {
-        return Err(format!(
-            "it is of the form {:?}, not {form}",
-            document.receipt.chars().take(64).collect::<String>()
-        ));
+        return Err(ContentFlaw::Form { found: document.receipt.chars().take(64).collect(), known: form });
     }
-    let again = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
-    if again == json { Ok(document) } else { Err("it is not spelled as the appliance spells it".to_owned()) }
+    let again = serde_json::to_vec(&document).map_err(not_json)?;
+    if again == json { Ok(document) } else { Err(ContentFlaw::Spelling) }
 }
 
 /// sha256 of a public key, hexadecimal: what people compare.

@@ -10,15 +10,73 @@
 //! A receipt is judged once.
 
 use firesteel_kube::{Part, Status};
-use firesteel_plan::host::verdict::WipeVerdict;
+use firesteel_plan::host::WipeVerdict;
 use firesteel_resources::{Receipt, host_journal::HostJournalStatus, receipt::name};
+use firesteel_runtime::HostKey;
 use ring::signature::KeyPair as _;
 
 use super::{
     document::{Document, Done, ObservedPower},
     file,
 };
-use crate::{Control, HostKey, map};
+use crate::{map, receipts::ReceiptKeeper};
+
+impl ReceiptKeeper {
+    /// Has the signed receipts of an erasure say what it came to, and counts what is proven.
+    pub(crate) async fn grade_receipts(
+        &self,
+        key: &HostKey,
+        uid: &str,
+        journal: &HostJournalStatus,
+        verdict: &WipeVerdict,
+    ) -> Result<(), Status> {
+        let of_it = |attempt: u64, plan: u32| attempt == verdict.attempt && plan <= verdict.plan;
+        for record in journal.receipts.iter().filter(|record| of_it(record.attempt, record.plan)) {
+            let name = name(uid, record.attempt, record.plan, record.index);
+            self.grade_receipt(key, &name, verdict).await?;
+        }
+        if let Some(view) = self.shared.views().hosts.get_mut(key) {
+            view.graded = Some(verdict.mark());
+        }
+        self.shared.handles.queue.wake(key);
+        Ok(())
+    }
+
+    async fn grade_receipt(&self, key: &HostKey, name: &str, verdict: &WipeVerdict) -> Result<(), Status> {
+        let Some(receipt) = self.receipts.get(&key.namespace, name).await? else { return Ok(()) };
+        let signer = &*self.receipt_key;
+        let read = file::verify(signer.public_key().as_ref(), receipt.status.file.as_bytes());
+        // What another key signed stays as it is.
+        let Ok(mut document) = read else { return Ok(()) };
+        if !judge(&mut document, verdict) {
+            return Ok(());
+        }
+        let Some(file) = file::sign(signer, &document) else { return Ok(()) };
+        let show = |receipt: &mut Receipt| {
+            let status = &mut receipt.status;
+            document.grade().clone_into(&mut status.grade);
+            status.summary = document.summary();
+            status.not_seen = document.not_seen();
+            status.file.clone_from(&file);
+        };
+        match self.receipts.modify(&key.namespace, name, Part::Main, show).await {
+            Ok(shown) => {
+                if let (Some(_), Done::Erased(erased)) = (shown, &document.done)
+                    && erased.grade != UNVERIFIED
+                {
+                    self.shared.metrics.erased(&erased.method, document.disk.size_bytes);
+                }
+                Ok(())
+            }
+            // What the API takes of no one stops no other work on the host.
+            Err(status) if status.code < 500 && !status.is_conflict() => {
+                tracing::warn!(host = %key, receipt = name, error = %status.message, "could not grade a signed receipt");
+                Ok(())
+            }
+            Err(status) => Err(status),
+        }
+    }
+}
 
 /// The grade of an erasure that may be another machine's.
 pub const UNVERIFIED: &str = "unverified";
@@ -58,63 +116,6 @@ fn judge(document: &mut Document, verdict: &WipeVerdict) -> bool {
         }
     }
     true
-}
-
-impl Control {
-    /// Has the signed receipts of an erasure say what it came to, and counts what is proven.
-    pub(crate) async fn grade_receipts(
-        &self,
-        key: &HostKey,
-        uid: &str,
-        journal: &HostJournalStatus,
-        verdict: &WipeVerdict,
-    ) -> Result<(), Status> {
-        let of_it = |attempt: u64, plan: u32| attempt == verdict.attempt && plan <= verdict.plan;
-        for record in journal.receipts.iter().filter(|record| of_it(record.attempt, record.plan)) {
-            let name = name(uid, record.attempt, record.plan, record.index);
-            self.grade_receipt(key, &name, verdict).await?;
-        }
-        if let Some(view) = self.views().hosts.get_mut(key) {
-            view.graded = Some(verdict.mark());
-        }
-        self.inner.queue.wake(key);
-        Ok(())
-    }
-
-    async fn grade_receipt(&self, key: &HostKey, name: &str, verdict: &WipeVerdict) -> Result<(), Status> {
-        let Some(receipt) = self.inner.receipts.get(&key.namespace, name).await? else { return Ok(()) };
-        let signer = &self.config().receipt_key;
-        let read = file::verify(signer.public_key().as_ref(), receipt.status.file.as_bytes());
-        // What another key signed stays as it is.
-        let Ok(mut document) = read else { return Ok(()) };
-        if !judge(&mut document, verdict) {
-            return Ok(());
-        }
-        let Some(file) = file::sign(signer, &document) else { return Ok(()) };
-        let show = |receipt: &mut Receipt| {
-            let status = &mut receipt.status;
-            document.grade().clone_into(&mut status.grade);
-            status.summary = document.summary();
-            status.not_seen = document.not_seen();
-            status.file.clone_from(&file);
-        };
-        match self.inner.receipts.modify(&key.namespace, name, Part::Main, show).await {
-            Ok(shown) => {
-                if let (Some(_), Done::Erased(erased)) = (shown, &document.done)
-                    && erased.grade != UNVERIFIED
-                {
-                    self.inner.metrics.erased(&erased.method, document.disk.size_bytes);
-                }
-                Ok(())
-            }
-            // What the API takes of no one stops no other work on the host.
-            Err(status) if status.code < 500 && !status.is_conflict() => {
-                tracing::warn!(host = %key, receipt = name, error = %status.message, "could not grade a signed receipt");
-                Ok(())
-            }
-            Err(status) => Err(status),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
+use firesteel_facts::Mac;
 use jiff::Timestamp;
 
 use super::{Book, OFFER_HOLD, OFFER_HOLD_MIN};
-use crate::Mac;
 use crate::config::{Config, Subnet};
 
 /// One client that looks for an address.

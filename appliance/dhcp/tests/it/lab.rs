@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, CommitId, Config, DeclineOutcome, Destination, Engine, Lease, LeaseChange, Mac,
-    Network, OtherHardware, Output, Pool, Rest, Subnet, What,
+    Arrival, BootAnswer, Client, CommitId, Config, DeclineOutcome, Destination, Engine, Lease, LeaseChange, Network,
+    OtherHardware, Output, Pool, Rest, Subnet, What,
 };
+use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

@@ -1,7 +1,8 @@
 //! The pool at its end: reservations, exhaustion, floods of made-up clients.
 
 use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{Mac, OFFER_HOLD, OFFERS_MAX, Pool, Refusal, Reservation, What};
+use firesteel_dhcp::{OFFER_HOLD, OFFERS_MAX, Pool, Refusal, Reservation, What};
+use firesteel_facts::Mac;
 
 use crate::lab::{Lab, SERVER, config, config_with_hosts, discover, ip, mac, rebooting, renewing, selecting};
 

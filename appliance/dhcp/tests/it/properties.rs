@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
-use firesteel_dhcp::{Mac, OFFER_HOLD, check};
+use firesteel_dhcp::{OFFER_HOLD, check};
+use firesteel_facts::Mac;
 use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;

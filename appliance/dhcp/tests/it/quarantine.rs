@@ -4,8 +4,9 @@ use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{MessageType, code};
 use firesteel_dhcp::{
-    Config, DECLINE_REST, DeclineOutcome, Mac, Network, Pool, RESTING_MAX, RESTS_PER_CLIENT, Refusal, Reservation, What,
+    Config, DECLINE_REST, DeclineOutcome, Network, Pool, RESTING_MAX, RESTS_PER_CLIENT, Refusal, Reservation, What,
 };
+use firesteel_facts::Mac;
 
 use crate::lab::{Lab, config, config_with_hosts, decline, discover, ip, mac, rebooting, renewing};
 

@@ -12,6 +12,7 @@
 pub mod authority;
 pub mod form;
 pub mod make;
+pub mod names;
 mod span;
 pub mod spec2;
 pub mod upgrade;

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use firesteel_facts::Guid;
+
 use super::{At, Rules, path};
 
 /// Each is compared with each. GPTs have 128 entries, and the kernel shows 255 partitions of a disk.
@@ -57,8 +59,7 @@ fn partition(rules: &mut Rules<'_>, partition: &At<'_>) {
 
 /// Empty is allowed: Ignition then chooses.
 fn is_guid(text: &str) -> bool {
-    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    text.is_empty() || text.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && text.split('-').all(is_hex)
+    text.is_empty() || text.parse::<Guid>().is_ok()
 }
 
 /// The rules of a disk's partitions with each other.

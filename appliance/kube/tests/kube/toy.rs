@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, Registry, Timing, builtin};
+use firesteel_kube::{
+    Admitted, Api, Caller, Cause, CauseReason, Cell, Column, Core, KindInfo, Registry, Timing, builtin,
+};
 use firesteel_store::{Memory, Store};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -235,7 +237,7 @@ fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
         Value::Bool(_) => {}
         Value::Null => causes.push(Cause::required("spec.online", "")),
         _ => causes.push(Cause {
-            reason: "FieldValueTypeInvalid".into(),
+            reason: CauseReason::FieldValueTypeInvalid,
             message: "Invalid value: \"string\": spec.online in body must be of type boolean: \"string\"".into(),
             field: "spec.online".into(),
         }),
@@ -243,11 +245,11 @@ fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
     if let Some(mode) =
         value["spec"].get("bootMode").filter(|mode| !["UEFI", "legacy"].contains(&mode.as_str().unwrap()))
     {
-        causes.push(Cause::not_supported("spec.bootMode", mode, &["UEFI", "UEFISecureBoot", "legacy"]));
+        causes.push(Cause::not_supported_json("spec.bootMode", mode, &["UEFI", "UEFISecureBoot", "legacy"]));
     }
     if let Some(mac) = value["spec"].get("bootMACAddress").filter(|mac| mac.as_str().unwrap().len() != 17) {
         let text = "spec.bootMACAddress in body should match '[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}'";
-        causes.push(Cause::invalid("spec.bootMACAddress", mac, text));
+        causes.push(Cause::invalid_json("spec.bootMACAddress", mac, text));
     }
     if let Some(status) = value.get_mut("status") {
         if status.get("provisioningFailCount").is_none() {
@@ -255,7 +257,7 @@ fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
         }
         if status["errorCount"].is_string() {
             causes.push(Cause {
-                reason: "FieldValueTypeInvalid".into(),
+                reason: CauseReason::FieldValueTypeInvalid,
                 message: "Invalid value: \"string\": errorCount in body must be of type integer: \"string\"".into(),
                 field: "status.errorCount".into(),
             });

@@ -15,7 +15,7 @@ use firesteel_resources::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DiskIdentity, DiskVerdict, NoDisk, OwnersWord, full_wwn, identity, identity::is_place_of, select::explain,
+    DiskIdentity, DiskVerdict, NoDisk, OwnersWord, fits, full_wwn, identity, identity::is_place_of, select::explain,
 };
 
 /// Who comes next.
@@ -88,7 +88,7 @@ enum Fate {
 }
 
 fn judge<'a>(scope: &Scope, word: &OwnersWord<'_>, disk: &'a DiskRecord, disks: &[DiskRecord]) -> Judged<'a> {
-    let is_target = word.installed.iter().any(|target| target.fits(disk));
+    let is_target = word.installed.iter().any(|target| fits(target, disk));
     let is_wanted = match scope {
         Scope::Target => is_target,
         Scope::Named(names) => names.iter().any(|name| is_named(name, disk)),
@@ -132,7 +132,7 @@ fn is_named(name: &str, disk: &DiskRecord) -> bool {
 /// The disk's record in an inspection.
 #[must_use]
 pub fn record_of<'a>(disk: &DiskIdentity, disks: &'a [DiskRecord]) -> Option<&'a DiskRecord> {
-    disks.iter().find(|record| disk.fits(record))
+    disks.iter().find(|record| fits(disk, record))
 }
 
 /// What names this disk of an inspection by itself; nothing where only its path does.
@@ -180,7 +180,7 @@ pub fn all_there(had: &[DiskIdentity], disks: &[DiskRecord]) -> Result<(), NoDis
 #[must_use]
 pub fn is_named_by(name: &str, disk: &DiskIdentity, disks: &[DiskRecord]) -> bool {
     let mut named = disks.iter().filter(|record| is_named(name, record));
-    matches!((named.next(), named.next()), (Some(record), None) if disk.fits(record))
+    matches!((named.next(), named.next()), (Some(record), None) if fits(disk, record))
 }
 
 /// A name, or the target, that fits no disk or several.
@@ -194,7 +194,7 @@ fn missing(scope: &Scope, targets: &[DiskIdentity], judged: &[Judged<'_>]) -> Op
     match scope {
         // Also among all: the disk with the last owner's system was pulled, or is dead.
         Scope::All | Scope::Target => targets.iter().find_map(|target| {
-            let found = why(count(&|disk| target.fits(disk)), format!("the disk of the installation ({target})"));
+            let found = why(count(&|disk| fits(target, disk)), format!("the disk of the installation ({target})"));
             let help = "; only its path named it, and `firesteel retry` binds the path to the disk that is there now";
             found.map(|found| format!("{found}{}", if target.is_by_path() { help } else { "" }))
         }),
@@ -382,7 +382,7 @@ mod tests {
             if let Ok(cleaning) = plan(next, &policy, Some(&identity_of("S1")), &disks) {
                 prop_assert_eq!(cleaning.disks.len() + cleaning.kept.len(), disks.len());
                 for identity in &cleaning.disks {
-                    prop_assert_eq!(disks.iter().filter(|disk| identity.fits(disk)).count(), 1);
+                    prop_assert_eq!(disks.iter().filter(|disk| fits(&identity, disk)).count(), 1);
                 }
             }
         }

@@ -9,76 +9,26 @@
 //! A disk that is named by its place is another one as soon as it has another size, or a WWN or serial number that the
 //! named one had not.
 
+use firesteel_facts::DiskIdentity;
 use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
-use serde::{Deserialize, Serialize};
-
-use super::size_text;
 
 /// Where udev's names of places are.
 const BY_PATH: &str = "/dev/disk/by-path/";
 
-/// What names one disk across boots: a WWN, or serial number with model and size. Every field that
-/// is not empty must match before anything destructive runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DiskIdentity {
-    /// With its extension where there is one.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub wwn: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub serial: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub model: String,
-    pub size_bytes: u64,
-    /// Only where the owner named a disk without identity by its path.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub by_path: String,
-}
-
-impl std::fmt::Display for DiskIdentity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let named = [("model", &self.model), ("serial", &self.serial), ("wwn", &self.wwn), ("path", &self.by_path)];
-        for (name, value) in named {
-            if !value.is_empty() {
-                write!(f, "{name} {value}, ")?;
-            }
-        }
-        f.write_str(&size_text(self.size_bytes))
-    }
-}
-
-impl DiskIdentity {
-    /// Whether the place alone tells the disk from others.
-    #[must_use]
-    pub fn is_by_path(&self) -> bool {
-        !self.by_path.is_empty()
-    }
-
-    /// Says which of its names tells it from others.
-    #[must_use]
-    pub fn named_by(&self) -> &'static str {
-        match (self.is_by_path(), self.wwn.is_empty()) {
-            (true, _) => "path and size, for it has no WWN or serial number of its own",
-            (false, false) => "WWN",
-            (false, true) => "serial number, model and size",
-        }
-    }
-
-    /// Whether this disk of an inspection is the one.
-    #[must_use]
-    pub fn fits(&self, disk: &DiskRecord) -> bool {
-        let fits =
-            |want: &str, has: &str| if want.is_empty() { !self.is_by_path() || has.is_empty() } else { want == has };
-        let is_specific = !(self.wwn.is_empty() && self.serial.is_empty() && self.by_path.is_empty());
-        // Journals of earlier versions have the WWN without its extension.
-        let is_short = !self.wwn.is_empty() && self.wwn == disk.wwn;
-        is_specific
-            && (is_short || fits(&self.wwn, full_wwn(disk)))
-            && fits(&self.serial, &disk.serial)
-            && (self.model.is_empty() || self.model == disk.model)
-            && (self.by_path.is_empty() || self.by_path == disk.by_path)
-            && self.size_bytes == disk.size_bytes
-    }
+/// Whether this disk of an inspection is the one that is wanted.
+#[must_use]
+pub(crate) fn fits(wanted: &DiskIdentity, disk: &DiskRecord) -> bool {
+    let fits =
+        |want: &str, has: &str| if want.is_empty() { !wanted.is_by_path() || has.is_empty() } else { want == has };
+    let is_specific = !(wanted.wwn.is_empty() && wanted.serial.is_empty() && wanted.by_path.is_empty());
+    // Journals of earlier versions have the WWN without its extension.
+    let is_short = !wanted.wwn.is_empty() && wanted.wwn == disk.wwn;
+    is_specific
+        && (is_short || fits(&wanted.wwn, full_wwn(disk)))
+        && fits(&wanted.serial, &disk.serial)
+        && (wanted.model.is_empty() || wanted.model == disk.model)
+        && (wanted.by_path.is_empty() || wanted.by_path == disk.by_path)
+        && wanted.size_bytes == disk.size_bytes
 }
 
 /// The WWN with its extension where there is one: two volumes of one array may differ in that alone.
@@ -174,6 +124,20 @@ pub(super) fn hint_for(disk: &DiskRecord, disks: &[DiskRecord]) -> Option<String
     Some(format!("spec: {{rootDeviceHints: {{{key}: {}}}}}", serde_json::Value::from(name(disk))))
 }
 
+/// Disks that are remembered of a tenant: as many as an inventory has (`DISKS_MAX` of the protocol).
+const DISKS_MAX: usize = 256;
+
+/// Adds what is new; the oldest goes beyond the bound.
+pub(crate) fn unite(known: &mut Vec<DiskIdentity>, found: impl IntoIterator<Item = DiskIdentity>) {
+    for disk in found {
+        if !known.contains(&disk) {
+            known.push(disk);
+        }
+    }
+    let excess = known.len().saturating_sub(DISKS_MAX);
+    known.drain(..excess);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,14 +165,14 @@ mod tests {
         for (index, disk) in disks.iter().enumerate() {
             let named = identity(&OwnersWord::default(), disk, &disks);
             let fitting: Vec<usize> =
-                (0..2).filter(|other| named.as_ref().is_ok_and(|named| named.fits(&disks[*other]))).collect();
+                (0..2).filter(|other| named.as_ref().is_ok_and(|named| fits(named, &disks[*other]))).collect();
             assert_eq!(fitting, [index]);
             let hint = hint_for(disk, &disks).unwrap_or_default();
             let wwn = &disk.wwn_with_extension;
             assert_eq!(hint, format!(r#"spec: {{rootDeviceHints: {{wwnWithExtension: "{wwn}"}}}}"#));
         }
         let journal = DiskIdentity { wwn: "0x6d0946600a1b2c00".into(), size_bytes: 8 << 30, ..DiskIdentity::default() };
-        assert!(journal.fits(&disks[0]), "of a version that did not keep the extension");
+        assert!(fits(&journal, &disks[0]), "of a version that did not keep the extension");
         // One volume without an extension may be the other path of any.
         let disks = [volume("sda", ""), volume("sdb", "2a8e2f3a")];
         assert!(identity(&OwnersWord::default(), &disks[0], &disks).is_err());
@@ -238,14 +202,14 @@ mod tests {
     fn a_place_with_another_disk_does_not_fit() {
         let named =
             DiskIdentity { by_path: format!("{BY_PATH}pci-vda"), size_bytes: 8 << 30, ..DiskIdentity::default() };
-        assert!(named.fits(&disk("vda", "", "")));
+        assert!(fits(&named, &disk("vda", "", "")));
         for other in [
             disk("vdb", "", ""),
             disk("vda", "S1", ""),
             disk("vda", "", "0x5"),
             DiskRecord { size_bytes: 9 << 30, ..disk("vda", "", "") },
         ] {
-            assert!(!named.fits(&other), "{other:?}");
+            assert!(!fits(&named, &other), "{other:?}");
         }
     }
 }

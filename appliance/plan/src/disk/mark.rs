@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use firesteel_facts::Guid;
+
 const VERSION: u128 = 8 << 76;
 const VERSION_MASK: u128 = 0xf << 76;
 const VARIANT: u128 = 0b10 << 62;
@@ -39,18 +41,13 @@ impl Mark {
             | field(random, RANDOM_BITS);
         // 48 bits, the version, 12 bits, the variant, 62 bits.
         let bits = (free >> 74) << 80 | VERSION | field(free >> 62, 12) << 64 | VARIANT | field(free, 62);
-        let hex = format!("{bits:032x}");
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+        Guid::from_u128(bits).to_string()
     }
 
     /// What a GUID says; `None` where no store of ours made it.
     #[must_use]
     pub fn parse(guid: &str) -> Option<Self> {
-        let hex: String = guid.split('-').collect();
-        if hex.len() != 32 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        let bits = u128::from_str_radix(&hex, 16).ok()?;
+        let bits = guid.parse::<Guid>().ok()?.to_u128();
         if bits & VERSION_MASK != VERSION || bits & VARIANT_MASK != VARIANT {
             return None;
         }

@@ -22,15 +22,10 @@ pub use cleaning::{
     Cleaning, CleaningPolicies, CleaningPolicy, Method, NextOwner, Scope, all_there, holders, identity_of, is_mark_of,
     is_named_by, plan_cleaning, record_of,
 };
+pub use firesteel_facts::{DiskIdentity, Grade, size_text};
 pub use hints::{mismatch, names_kernel_device};
-pub use identity::{DiskIdentity, OwnersWord, full_wwn, identity};
+pub use identity::{OwnersWord, full_wwn, identity};
+pub(crate) use identity::{fits, unite};
 pub use mark::Mark;
-pub use proof::{Cleaned, Grade, claims, proof, shortfall, words};
+pub use proof::{Cleaned, claims, proof, shortfall, words};
 pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk, verdicts};
-
-/// `10.7 GB`, in powers of ten as disks are sold.
-#[must_use]
-pub fn size_text(bytes: u64) -> String {
-    let tenths = bytes.saturating_add(50_000_000) / 100_000_000;
-    format!("{}.{} GB", tenths / 10, tenths % 10)
-}

@@ -1,18 +1,7 @@
 //! Whether what an agent showed for a disk is what was asked of it. Anything less is not cleaned, whatever the
 //! agent calls it.
 
-use super::{DiskIdentity, Method};
-
-/// NIST SP 800-88: against which effort the data is out of reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
-    /// Neither of the two: metadata alone, or blocks that were given back and not erased.
-    None,
-    /// Against reading by the disk's own interface.
-    Clear,
-    /// Against laboratories.
-    Purge,
-}
+use super::{DiskIdentity, Grade, Method};
 
 /// What the receipt of one cleaned disk says.
 #[derive(Clone, Debug, PartialEq, Eq)]

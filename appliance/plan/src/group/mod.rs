@@ -28,13 +28,14 @@ mod why;
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::Architecture;
 use firesteel_resources::{
     HostGroup,
     host_group::{HostGroupStatus, ImageReference},
 };
 use jiff::Timestamp;
 
-use crate::policy::{Architecture, Catalogue};
+use crate::policy::Catalogue;
 
 pub use conflict::{Contested, Member, contested};
 pub use history::POLICY;

@@ -15,90 +15,75 @@
 //!
 //! Nothing here knows the agent's protocol, the BMC's, the store or HTTP.
 
-mod access;
-mod attempt;
-mod available;
-mod bmc;
-mod boot;
-mod changed;
-mod checks;
-pub mod claimants;
-mod cleaning;
-mod conditions;
-pub mod counted;
-pub mod cut;
-mod deleting;
-mod deprovisioning;
-mod detached;
-pub mod effect;
-mod externally_provisioned;
-pub mod gate;
-pub mod graph;
-mod guards;
-mod history;
-pub mod identity;
-mod inspecting;
-pub mod limits;
-pub mod live;
-pub mod memory;
-mod moved;
-mod new;
-mod off;
-pub mod outlook;
-mod overrides;
-mod paths;
-mod power;
-mod powering_off;
-mod preparing;
-pub mod preview;
-mod project;
-mod provisioned;
-mod provisioning;
-mod reboot;
-mod registering;
-mod restored;
-pub mod seen;
-mod slot;
-mod supplied;
-mod tenancy;
-mod tombstone;
+mod model;
+mod output;
+mod rules;
+mod states;
 mod turn;
-mod unmanaged;
-mod vacancy;
-pub mod verdict;
-pub mod wiped;
 
-pub use boot::{BootEntry, boot_entry, current_plan};
-pub use changed::{ChangedDisk, contents_lines};
-pub use effect::{BmcAction, BmcCall, Effect, ErasePlan, Event, EventKind, PlanKind, Reason, Step, WritePlan};
+pub use model::{
+    claims::Claimants,
+    effect::{Effect, Event, EventKind, Reason, Step},
+    erasure::{Wipe, WipeVerdict},
+    known_identity::{KnownIdentity, usable_uuid},
+    limits::Limits,
+    memory::{
+        HostMemory, State,
+        disks::{
+            Applied, ChangedDisk, CleanedNote, DiskPlan, Frozen, FrozenWhy, GivenUp, Refused, Restored, Uncleaned,
+        },
+        work::{Admitted, Failure, Held, IssuedPlan, OrderedOverride},
+    },
+    orders::{BmcAction, BmcCall, ErasePlan, PlanKind, ReadyImage, WritePlan},
+    power_cut::CleanBoot,
+    seen::{
+        AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, ClaimHeard, CredentialsSeen, Halt, HealthSeen,
+        ImageSeen, InstanceSeen, LineageSeen, NetbootSeen, NetworkDataSeen, Power, Seen, SharedUuid, UserDataSeen,
+        Work,
+    },
+};
+pub use output::{
+    boot::{BootEntry, boot_entry, current_plan},
+    counted, graph, outlook, preview,
+    project::{DAMAGED, project},
+};
+pub use rules::{
+    guards::{is_named, objections},
+    identity,
+    vacancy::{own_names, was_vacant},
+};
+pub use turn::{changed::contents_lines, contest::contest, gate, live::live_until, slot::standing};
+
+use firesteel_facts::EventReason;
 use firesteel_resources::{
     bare_metal_host::{FINALIZER, annotations},
-    meta::normal_mac,
+    normal_mac,
 };
-pub use guards::{is_named, objections};
-use identity::KnownIdentity;
 use jiff::Timestamp;
-pub use limits::Limits;
-pub use memory::{
-    Admitted, Applied, CleanedNote, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, Held, HostMemory, IssuedPlan,
-    OrderedOverride, Refused, Restored, State, Uncleaned,
-};
-pub use project::{DAMAGED, project};
-pub use seen::{
-    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, ClaimHeard, CredentialsSeen, Halt, HealthSeen, ImageSeen,
-    InstanceSeen, LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work,
-};
-pub use slot::standing;
-use turn::Turn;
-pub use vacancy::{own_names, was_vacant};
 
-use crate::disk::NextOwner;
+use crate::{
+    disk::NextOwner,
+    host::{
+        rules::{
+            checks, claimants, cleaning, cut, detached, guards, moved, paths, reboot, restored, supplied, tenancy,
+            tombstone, vacancy, verdict, wiped,
+        },
+        states::{
+            available, deleting, deprovisioning, externally_provisioned, inspecting, new, powering_off, preparing,
+            provisioned, provisioning, registering, unmanaged,
+        },
+        turn::{Turn, attempt, changed, slot},
+    },
+};
 
 /// What the host needs next. Deterministic: the same input gives the same step.
 #[must_use]
 pub fn step(seen: &Seen, now: Timestamp) -> Step {
     let mut turn = Turn::new(seen, now);
     let reason = decide(&mut turn);
+    if turn.requests.paused.is_none() {
+        slot::tidy(&mut turn);
+    }
     turn.finish(reason)
 }
 
@@ -219,11 +204,11 @@ fn accept_identity(turn: &mut Turn<'_>) {
             let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
             let text = format!("the host is known with {now} from now on, and was with {before}");
             turn.memory.identity = Some(now);
-            turn.event(EventKind::Normal, "IdentityAccepted", text);
+            turn.event(EventKind::Normal, EventReason::IdentityAccepted, text);
         }
         None => turn.event(
             EventKind::Warning,
-            "IdentityNotAccepted",
+            EventReason::IdentityNotAccepted,
             format!("no machine was refused with {mark:?}: `firesteel accept-identity` accepts the one that was"),
         ),
     }

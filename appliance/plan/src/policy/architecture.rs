@@ -1,51 +1,15 @@
 //! Rule 4: of which architecture the machines of a set are. Its spec or an annotation says it; in a fleet of one
 //! architecture nobody needs to.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
+use firesteel_facts::Architecture;
 use firesteel_resources::host_group::{ARCHITECTURE_ANNOTATION, CAPACITY_LABELS_ANNOTATION};
 
 use super::{Decision, Set, Skip, SkipReason};
 
 /// In the autoscaler's annotation.
 const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
-
-/// Those that there are streams for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Architecture {
-    Aarch64,
-    Ppc64le,
-    S390x,
-    X86_64,
-}
-
-impl Architecture {
-    pub const ALL: [Self; 4] = [Self::Aarch64, Self::Ppc64le, Self::S390x, Self::X86_64];
-
-    /// By the name of stream metadata, or by Kubernetes'.
-    #[must_use]
-    pub fn read(word: &str) -> Option<Self> {
-        match word {
-            "aarch64" | "arm64" => Some(Self::Aarch64),
-            "ppc64le" => Some(Self::Ppc64le),
-            "s390x" => Some(Self::S390x),
-            "x86_64" | "amd64" => Some(Self::X86_64),
-            _ => None,
-        }
-    }
-}
-
-/// As in stream metadata.
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Aarch64 => "aarch64",
-            Self::Ppc64le => "ppc64le",
-            Self::S390x => "s390x",
-            Self::X86_64 => "x86_64",
-        })
-    }
-}
 
 /// What is said of a set's architecture, and where.
 fn said(set: &Set) -> Vec<(&'static str, &str)> {

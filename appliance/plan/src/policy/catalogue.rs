@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_facts::Architecture;
 use firesteel_resources::host_group::ImageReference;
 use serde::{Deserialize, Serialize};
 
-use super::{Architecture, Current};
+use super::Current;
 
 /// An image of a release of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,24 @@ pub struct Entry {
     /// And so is all the rest of its release. A release that gets something new loses its stamp until that is here.
     pub is_stamped: bool,
     pub is_withdrawn: bool,
+}
+
+/// Finds the same image for a disk with sectors of another size. Its stream may have it at another place now.
+#[must_use]
+pub fn for_sectors<'a>(entries: &'a [Entry], image: &ImageReference, bytes: u32) -> Option<&'a Entry> {
+    let own = entries.iter().find(|entry| {
+        entry.image.stream == image.stream
+            && entry.image.release == image.release
+            && entry.image.digest.eq_ignore_ascii_case(&image.digest)
+    })?;
+    entries.iter().find(|entry| {
+        entry.sector_bytes == bytes
+            && entry.image.stream == own.image.stream
+            && entry.image.release == own.image.release
+            && entry.architecture == own.architecture
+            && entry.format == own.format
+            && entry.is_verified == own.is_verified
+    })
 }
 
 /// Why there is no golden image.

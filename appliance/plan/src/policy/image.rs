@@ -1,9 +1,10 @@
 //! Rules 5 and 6: whether the image that a set names is one of ours, and which it is to have.
 
+use firesteel_facts::Architecture;
 use firesteel_resources::host_group::ImageReference;
 
 use super::{
-    Architecture, Catalogue, Current, Decision, Set, Skip, SkipReason, Wants,
+    Catalogue, Current, Decision, Set, Skip, SkipReason, Wants,
     catalogue::{ImageForm, Known, Missing},
 };
 

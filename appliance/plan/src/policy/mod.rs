@@ -30,6 +30,7 @@ mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use firesteel_facts::Architecture;
 use firesteel_resources::{
     MachineConfiguration,
     condition::Condition,
@@ -39,8 +40,8 @@ use firesteel_resources::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use architecture::{Architecture, of as architecture_of};
-pub use catalogue::{Catalogue, Entry, Former, ImageForm, Known, Missing};
+pub use architecture::of as architecture_of;
+pub use catalogue::{Catalogue, Entry, Former, ImageForm, Known, Missing, for_sectors};
 pub use set::{Current, Set, SetKey, SetKind, Wants};
 pub use stub::Stub;
 pub use summary::{DEGRADED, PROGRESSING, Trigger};

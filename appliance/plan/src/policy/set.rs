@@ -3,11 +3,10 @@
 use std::{collections::BTreeMap, fmt};
 
 use firesteel_resources::{
-    HostGroup, ObjectMeta,
+    HostGroup, ObjectMeta, OwnerReference,
     host_group::{ImageReference, OS_STREAM_LABELS, Track},
     machine_configuration::{HOST_GROUPS, MACHINE_SETS},
     machine_set,
-    meta::OwnerReference,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -38,7 +38,7 @@ fn shown(world: &World) -> (Option<ErrorType>, String) {
 }
 
 fn events(world: &World) -> Vec<&str> {
-    world.last.as_ref().unwrap().events.iter().map(|event| event.reason.as_str()).collect()
+    world.last.as_ref().unwrap().events.iter().map(|event| event.reason.word()).collect()
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Conditions and reasons in upstream's words, state by state.
 
 use firesteel_plan::host::{
-    BmcFault, BmcFaultKind, CredentialsSeen, HealthSeen, InstanceSeen, SharedUuid, UserDataSeen,
-    identity::KnownIdentity,
+    BmcFault, BmcFaultKind, CredentialsSeen, HealthSeen, InstanceSeen, KnownIdentity, SharedUuid, UserDataSeen,
     outlook::{Outlook, is_held_up, prospect},
 };
 use firesteel_resources::{

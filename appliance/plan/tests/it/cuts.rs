@@ -2,7 +2,7 @@
 
 use firesteel_plan::{
     BootEntry, Effect, boot_entry,
-    host::{BmcAction, BmcSeen, PlanKind, Power, Work, cut::CleanBoot},
+    host::{BmcAction, BmcSeen, CleanBoot, PlanKind, Power, Work},
 };
 use firesteel_resources::{
     ObjectReference,

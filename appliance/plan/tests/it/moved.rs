@@ -38,7 +38,7 @@ fn erased(world: &World) -> Option<(bool, String)> {
 
 fn warnings(world: &World) -> Vec<String> {
     let events = &world.last.as_ref().unwrap().events;
-    events.iter().map(|event| event.reason.clone()).collect()
+    events.iter().map(|event| event.reason.word().to_owned()).collect()
 }
 
 #[test]

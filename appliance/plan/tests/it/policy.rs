@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use firesteel_facts::Architecture;
 use firesteel_plan::policy::{
-    Architecture, Catalogue, Current, DEGRADED, Decided, Decision, Entry, Former, Memory, PROGRESSING, Seen, Set,
-    SetKey, SetKind, SkipReason, Stub, TRIES_WITH_BACKOFF, Trigger, WRITES_MAX, Wants, decide, delay, leaves_alone,
+    Catalogue, Current, DEGRADED, Decided, Decision, Entry, Former, Memory, PROGRESSING, Seen, Set, SetKey, SetKind,
+    SkipReason, Stub, TRIES_WITH_BACKOFF, Trigger, WRITES_MAX, Wants, decide, delay, leaves_alone,
 };
 use firesteel_resources::{
     HostGroup, MachineConfiguration, ObjectMeta,

@@ -6,8 +6,8 @@ use firesteel_plan::{
     admission::Offer,
     boot_entry,
     host::{
-        BmcAction, ClaimHeard, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, claimants::contest,
-        graph::is_legal, objections,
+        BmcAction, ClaimHeard, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, contest, graph::is_legal,
+        objections,
     },
 };
 use firesteel_resources::{

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use firesteel_facts::Architecture;
 use firesteel_plan::{
     group::{Contested, Give, HostSeen, Member, POLICY, Reason, Seen, Stage, Step, Why, contested, step},
-    policy::{Architecture, Catalogue, Entry},
+    policy::{Catalogue, Entry},
 };
 use firesteel_resources::{
     HostGroup, Selector,

@@ -3,7 +3,7 @@
 use firesteel_plan::{
     Effect,
     disk::{Cleaned, Grade, Method},
-    host::{BmcAction, PlanKind, Power, Work, verdict::WipeVerdict},
+    host::{BmcAction, PlanKind, Power, WipeVerdict, Work},
 };
 use firesteel_resources::{
     ObjectReference,

@@ -1,33 +1,12 @@
 //! `spec.bmc.address`: which schemes there are, and what an address has to look like.
 //!
-//! The driver reads addresses by itself and strictly. What it would refuse is refused here already,
-//! with the field's name; a test in `control`, which knows both, holds the two together.
+//! The driver's parser ([`BmcAddress`]) has the last word. What is said here before has the field's name, and is as
+//! strict as upstream.
+
+use firesteel_facts::bmc_address::{ADDRESS_BYTES_MAX, BmcAddress, BootVia, Family, Privilege, given_up};
 
 /// Longest part of a name between two dots (RFC 1035).
 const HOST_LABEL_BYTES_MAX: usize = 63;
-/// Of the whole text, as the driver has it; real ones are below 100.
-const ADDRESS_BYTES_MAX: usize = 512;
-/// Families that upstream knows; all but the first two also come with `+http` and `+https`. An address without a
-/// scheme means IPMI.
-const FAMILIES: [&str; 9] = [
-    "ipmi",
-    "libvirt",
-    "redfish",
-    "redfish-virtualmedia",
-    "redfish-uefihttp",
-    "idrac-redfish",
-    "idrac-virtualmedia",
-    "ilo5-redfish",
-    "ilo5-virtualmedia",
-];
-/// Those that upstream once knew, and what to write instead.
-const GIVEN_UP: [(&str, &str); 5] = [
-    ("idrac", "idrac-redfish"),
-    ("ilo4", "ipmi"),
-    ("ilo4-virtualmedia", "ipmi"),
-    ("ilo5", "ilo5-redfish"),
-    ("irmc", "redfish"),
-];
 const SERVICE: &str = "/redfish/v1";
 /// Of what follows `Systems`.
 const SYSTEM_PARTS_MAX: usize = 2;
@@ -42,7 +21,7 @@ pub fn family(address: &str) -> String {
 /// Whether the address is of IPMI.
 #[must_use]
 pub fn is_ipmi(address: &str) -> bool {
-    matches!(family(address).as_str(), "ipmi" | "libvirt")
+    Family::read(&family(address)).is_some_and(Family::is_ipmi)
 }
 
 /// Whether the BMC's password goes over the network readably.
@@ -54,7 +33,7 @@ pub fn is_plain_http(address: &str) -> bool {
 /// Whether the scheme asks for booting the host from a CD that its BMC shows.
 #[must_use]
 pub fn is_virtual_media(address: &str) -> bool {
-    family(address).ends_with("-virtualmedia")
+    Family::read(&family(address)).is_some_and(|family| family.boot_via() == BootVia::VirtualCd)
 }
 
 /// # Errors
@@ -71,18 +50,23 @@ pub fn check(address: &str) -> Result<(), String> {
     };
     let scheme = scheme.to_ascii_lowercase();
     let (family, transport) = scheme.split_once('+').map_or((scheme.as_str(), None), |(f, t)| (f, Some(t)));
-    if let Some((_, instead)) = GIVEN_UP.iter().find(|(old, _)| *old == family) {
+    if let Some(instead) = given_up(family) {
         return Err(format!("has the scheme {scheme:?}, which upstream has given up: use {instead}"));
     }
-    let is_ipmi = matches!(family, "ipmi" | "libvirt");
-    let transport_known = transport.is_none_or(|transport| !is_ipmi && matches!(transport, "http" | "https"));
-    if !FAMILIES.contains(&family) || !transport_known {
-        let families = FAMILIES.join(", ");
+    let family = Family::read(family)
+        .filter(|family| transport.is_none_or(|transport| !family.is_ipmi() && matches!(transport, "http" | "https")));
+    let Some(family) = family else {
+        let families = Family::ALL.map(Family::as_str).join(", ");
         return Err(format!(
             "has the scheme {scheme:?}; known are {families}, all but the first two also with +http or +https"
         ));
+    };
+    if family.is_ipmi() {
+        ipmi(rest)?
+    } else {
+        redfish(rest)?
     }
-    if is_ipmi { ipmi(rest) } else { redfish(rest) }
+    BmcAddress::parse(address).map(drop).map_err(|error| format!("cannot be used: {error}"))
 }
 
 /// `HOST[:PORT][/][?privilegelevel=LEVEL]`
@@ -95,7 +79,7 @@ fn ipmi(rest: &str) -> Result<(), String> {
     }
     let Some(query) = query else { return Ok(()) };
     let level = query.strip_prefix("privilegelevel=").unwrap_or_default();
-    if ["OPERATOR", "ADMINISTRATOR"].iter().any(|known| known.eq_ignore_ascii_case(level)) {
+    if Privilege::read(level).is_some() {
         Ok(())
     } else {
         Err("has a parameter that is not known: only privilegelevel=OPERATOR and =ADMINISTRATOR are".to_owned())
@@ -187,11 +171,13 @@ fn check_host(host: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_facts::bmc_address::GIVEN_UP;
+
     use super::*;
 
     #[test]
     fn each_scheme_has_a_good_and_a_bad_address() {
-        for family in FAMILIES {
+        for family in Family::ALL.map(Family::as_str) {
             if matches!(family, "ipmi" | "libvirt") {
                 for good in ["192.0.2.5:6230", "2001:db8::1", "[2001:db8::1]:623"] {
                     assert_eq!(check(&format!("{family}://{good}")), Ok(()), "{family} {good}");

@@ -1,6 +1,7 @@
 //! Requests that travel as annotations. One-shot requests are consumed by the planner, which
 //! removes the annotation; the others hold until their owner removes them.
 
+use firesteel_kube_types::{Cause, CauseReason, ObjectMeta};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,9 +11,7 @@ use crate::{
         shape::STATUS,
         status::{BareMetalHostStatus, ProvisioningState},
     },
-    cause::Cause,
     hardware_data::{DETAILS_SHAPE, HardwareDetails},
-    meta::ObjectMeta,
     shape::{self, Shape},
 };
 
@@ -294,7 +293,7 @@ fn document(name: &'static str, shape: &Shape, text: &str) -> Result<(), String>
     let mut faults: Vec<String> =
         shape::conform(shape, &mut value).iter().map(|path| format!("unknown field \"{path}\"")).collect();
     let causes = shape::check(shape, &value, None);
-    let wrong = causes.iter().filter(|cause| cause.reason != crate::CauseReason::FieldValueRequired);
+    let wrong = causes.iter().filter(|cause| cause.reason != CauseReason::FieldValueRequired);
     faults.extend(wrong.map(ToString::to_string));
     if faults.is_empty() { Ok(()) } else { Err(format!("is no {name} of a host: {}", faults.join(", "))) }
 }

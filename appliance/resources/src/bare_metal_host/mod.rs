@@ -17,6 +17,7 @@ pub mod status;
 pub mod trust;
 pub mod unacted;
 
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 pub use annotations::{Requests, requests};
@@ -32,8 +33,8 @@ pub use status::{
 pub use unacted::{unacted, unacted_fields};
 
 use crate::{
-    kinds::{self, AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
-    meta::ObjectMeta,
+    admit,
+    kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
 };
 
 /// Keeps the host's object until it was deprovisioned.
@@ -53,7 +54,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "A server: how to reach it, what is to be on it, and how it is.",
     rules: |new, old| {
-        kinds::typed(new, old, |new: &BareMetalHost, old| Verdict {
+        admit::typed(new, old, |new: &BareMetalHost, old| Verdict {
             causes: rules::causes(new, old),
             unacted: unacted(new).into_iter().chain(trust::warning(&new.spec)).collect(),
         })

@@ -10,7 +10,8 @@
 //! information, which upstream takes: what stands in a spec is shown to everybody who may read it, and goes into backups
 //! unsealed.
 
-use firesteel_facts::{has_user_information, shown_url};
+use firesteel_facts::{Mac, has_user_information, shown_url};
+use firesteel_kube_types::{Cause, SecretReference};
 
 use crate::{
     bare_metal_host::{
@@ -19,8 +20,7 @@ use crate::{
         spec::{BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid},
         status::ProvisioningState,
     },
-    cause::Cause,
-    meta::{SecretReference, normal_mac},
+    mac::normal_mac,
 };
 
 /// Where an image can be fetched from. `file` and `store` name an image that was imported.
@@ -191,13 +191,12 @@ fn boot_mac(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
     if text.is_empty() {
         return;
     }
-    let Some(mac) = normal_mac(text) else {
+    let Ok(mac) = text.parse::<Mac>() else {
         // Upstream's pattern takes an address with something around it.
         causes.push(Cause::invalid("spec.bootMACAddress", text, "must be a MAC address such as 52:54:00:12:34:56"));
         return;
     };
-    let first = u8::from_str_radix(&mac[..2], 16).unwrap_or_default();
-    if first & 1 == 1 || mac == "00:00:00:00:00:00" {
+    if !mac.is_unicast() {
         causes.push(Cause::invalid("spec.bootMACAddress", text, "must be the address of one interface"));
     }
 }

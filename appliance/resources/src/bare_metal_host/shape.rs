@@ -3,14 +3,14 @@
 use crate::{
     condition::{self, CONDITIONS_MAX},
     hardware_data::DETAILS_SHAPE,
-    meta,
+    mac, reference,
     shape::{Field, Literal, Shape},
 };
 
 const TEXT: Shape = Shape::TEXT;
-const MAC: Shape = Shape::TEXT.matching(meta::MAC_PATTERN);
-const SECRET: Shape = meta::SECRET_SHAPE;
-const CONSUMER: Shape = meta::REFERENCE_SHAPE;
+const MAC: Shape = Shape::TEXT.matching(mac::MAC_PATTERN);
+const SECRET: Shape = reference::SECRET_SHAPE;
+const CONSUMER: Shape = reference::REFERENCE_SHAPE;
 
 pub(crate) const IMAGE: Shape = Shape::object(&[
     Field::new("checksum", TEXT).about("The digest of the image, or a URL of a file of digests that names the image."),
@@ -116,7 +116,7 @@ const SPEC: Shape = Shape::object(&[
         ]),
     )
     .about("How to reach the board that controls the power of the host (BMC)."),
-    Field::new("bootMACAddress", Shape::TEXT.matching(meta::MAC_PATTERN_UNANCHORED))
+    Field::new("bootMACAddress", Shape::TEXT.matching(mac::MAC_PATTERN_UNANCHORED))
         .about("The MAC address of the interface that the host boots from."),
     Field::new("bootMode", BOOT_MODE)
         .about("How the firmware boots: UEFI, UEFI with Secure Boot, or as a BIOS (legacy)."),

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_kube_types::{ObjectReference, SecretReference};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::meta::{ObjectReference, SecretReference, is_zero};
+use crate::zero::is_zero;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -66,7 +67,7 @@ impl BareMetalHostSpec {
     /// The boot MAC in its canonical text, if one is set and legal.
     #[must_use]
     pub fn boot_mac(&self) -> Option<String> {
-        crate::meta::normal_mac(&self.boot_mac_address)
+        crate::mac::normal_mac(&self.boot_mac_address)
     }
 
     /// BMC details that say where the controller is and which Secret opens it.

@@ -1,5 +1,6 @@
 //! The host's status, with upstream's names. Written by the planner's projection alone.
 
+use firesteel_kube_types::SecretReference;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,6 @@ use crate::{
     bare_metal_host::spec::{BootMode, CustomDeploy, Image, Raid, RootDeviceHints},
     condition::Condition,
     hardware_data::HardwareDetails,
-    meta::SecretReference,
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! The columns of `kubectl get`.
 
-use crate::kinds::{AGE, Column, column};
+use crate::kind::{AGE, Column, column};
 
 const PAUSED: Column =
     column("Paused", r#".status.conditions[?(@.type=="Paused")].status"#, "Whether nothing is done for it", 10);

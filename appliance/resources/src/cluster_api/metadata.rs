@@ -1,8 +1,9 @@
 //! Labels and annotations of what is made from a template.
 
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
-use crate::{cause::Cause, label, shape::join};
+use crate::{label, shape::join};
 
 /// All annotations of an object together, as Kubernetes has it.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;

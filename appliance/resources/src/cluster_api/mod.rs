@@ -21,11 +21,11 @@ mod topology;
 mod v1beta1;
 mod v1beta2;
 
+use firesteel_kube_types::{Cause, CauseReason, Scale};
 use serde_json::Value;
 
 use crate::{
-    cause::{Cause, CauseReason},
-    kinds::{Kind, Scale, StoredAs},
+    kind::{Kind, StoredAs},
     shape::{self, Shape},
 };
 

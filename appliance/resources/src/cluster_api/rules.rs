@@ -1,10 +1,12 @@
 //! What upstream's webhooks put in and refuse, as far as one object tells it alone. All of it is about
 //! objects as v1beta2 has them, but for what v1beta1 alone can say.
 
+use firesteel_facts::parse_network;
+use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
 use super::{convert, metadata, taints, topology};
-use crate::{cause::Cause, kinds::Verdict, label, provisioning::Cidr, selector::Selector, shape::join};
+use crate::{kind::Verdict, label, selector::Selector, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
@@ -114,7 +116,7 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
     for part in ["pods", "services"] {
         let blocks = spec["clusterNetwork"][part]["cidrBlocks"].as_array();
         for (index, block) in blocks.into_iter().flatten().filter_map(Value::as_str).enumerate() {
-            if Cidr::parse(block).is_none() {
+            if parse_network(block).is_none() {
                 let field = format!("spec.clusterNetwork.{part}.cidrBlocks[{index}]");
                 causes.push(Cause::invalid(&field, block, &format!("invalid CIDR address: {block}")));
             }

@@ -1,8 +1,9 @@
 //! Taints that a machine may have.
 
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
-use crate::{cause::Cause, label};
+use crate::label;
 
 /// On machines of the control plane.
 pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";

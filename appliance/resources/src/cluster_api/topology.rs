@@ -1,9 +1,10 @@
 //! What upstream's webhooks refuse in a Cluster's topology, as far as its own words tell it.
 
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
 use super::{metadata, rules, taints};
-use crate::{cause::Cause, shape::join};
+use crate::shape::join;
 
 /// How many sets of machines are upgraded at once.
 const CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";

@@ -2,8 +2,8 @@
 
 use crate::{
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, column},
-    meta,
+    kind::{Kind, METAL3, V1ALPHA1, column},
+    mac, reference,
     shape::{Field, Literal, Shape},
 };
 
@@ -23,14 +23,14 @@ pub const KIND: Kind = Kind {
 
 const SPEC: Shape = Shape::object(&[
     Field::required("address", Shape::TEXT).about("The address or the name of the switch."),
-    Field::new("credentials", meta::SECRET_SHAPE)
+    Field::new("credentials", reference::SECRET_SHAPE)
         .about("The Secret with username, and password or ssh-privatekey, of the switch."),
     Field::required("deviceType", Shape::TEXT).about("The type of the switch, such as netmiko_cisco_ios."),
     Field::new("disableCertificateVerification", Shape::BOOLEAN)
         .about("Whether the certificate of the switch is taken unseen."),
     Field::new("driver", Shape::one_of(&["generic-switch"]).or(Literal::Text("generic-switch")))
         .about("How the switch is spoken to."),
-    Field::required("macAddress", Shape::TEXT.matching(meta::MAC_PATTERN))
+    Field::required("macAddress", Shape::TEXT.matching(mac::MAC_PATTERN))
         .about("The MAC address of its management port, by which hosts know the switch (LLDP)."),
     Field::new("port", Shape::INT32.min(1).max(65_535)).about("The port of its management."),
 ]);

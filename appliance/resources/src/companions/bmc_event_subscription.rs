@@ -1,13 +1,13 @@
 //! `BMCEventSubscription` (metal3.io/v1alpha1): events of a BMC that are sent somewhere.
 
 use firesteel_facts::shown_url;
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
 use crate::{
-    cause::Cause,
     condition,
-    kinds::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
-    meta,
+    kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
+    reference,
     shape::{Field, Shape},
     url,
 };
@@ -26,7 +26,7 @@ const SPEC: Shape = Shape::object(&[
     Field::new("context", Shape::TEXT).about("A text of your own that comes with each event."),
     Field::new("destination", Shape::TEXT).about("The URL that events are sent to."),
     Field::new("hostName", Shape::TEXT).about("The host whose BMC sends them."),
-    Field::new("httpHeadersRef", meta::SECRET_SHAPE).about("The Secret with HTTP headers that are sent along."),
+    Field::new("httpHeadersRef", reference::SECRET_SHAPE).about("The Secret with HTTP headers that are sent along."),
 ]);
 
 const STATUS: Shape = Shape::object(&[

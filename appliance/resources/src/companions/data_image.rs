@@ -1,11 +1,11 @@
 //! `DataImage` (metal3.io/v1alpha1): a virtual CD for a host. Named as its host.
 
 use firesteel_facts::shown_url;
+use firesteel_kube_types::Cause;
 
 use crate::{
-    cause::Cause,
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     shape::{Field, Shape},
     url,
 };

@@ -2,12 +2,12 @@
 //! Named as its host.
 
 use firesteel_facts::shown_url;
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
 use crate::{
-    cause::Cause,
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, V1ALPHA1, Verdict},
     shape::{Field, Shape},
     url,
 };

@@ -4,12 +4,12 @@
 //! Upstream keeps its spec as it is while a host names it. Here no port is ever configured, so that
 //! nothing would come of it.
 
+use firesteel_kube_types::Cause;
 use serde_json::Value;
 
 use crate::{
-    cause::Cause,
     companions::CONDITIONS_ONLY,
-    kinds::{AGE, Column, Kind, METAL3, V1ALPHA1, Verdict, column},
+    kind::{AGE, Column, Kind, METAL3, V1ALPHA1, Verdict, column},
     shape::{Field, Literal, Shape},
 };
 

@@ -3,7 +3,7 @@
 
 use crate::{
     companions::CONDITIONS_ONLY,
-    kinds::{Kind, METAL3, V1ALPHA1},
+    kind::{Kind, METAL3, V1ALPHA1},
     shape::{Field, Shape},
 };
 

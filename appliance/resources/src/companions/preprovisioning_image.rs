@@ -2,7 +2,7 @@
 
 use crate::{
     condition,
-    kinds::{Kind, METAL3, V1ALPHA1, column},
+    kind::{Kind, METAL3, V1ALPHA1, column},
     shape::{Field, Shape},
 };
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{HardwareRecord, NicRecord, changes};
 use crate::{
     hardware_data::{Lldp, Vlan},
-    meta::is_zero,
+    zero::is_zero,
 };
 
 /// Empty texts and zeros are what was not said.

@@ -4,9 +4,11 @@
 //! An agent of before this was told leaves all of it out. Numbers that nobody knows are 0 and texts
 //! that nobody filled in are empty; both are left out.
 
+pub use firesteel_facts::{FormatErase, HiddenArea, Sanitize};
+
 use serde::{Deserialize, Serialize};
 
-use crate::meta::is_zero;
+use crate::zero::is_zero;
 
 /// Beside the record's own fields. Lists and texts are bounded; what was left out is told in `notes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,33 +184,6 @@ pub struct PciRecord {
     pub gpu: bool,
 }
 
-/// How to erase all of a drive by its own means, whatever command asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Sanitize {
-    Crypto,
-    Block,
-    Overwrite,
-}
-
-/// What an NVMe format can erase with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FormatErase {
-    UserData,
-    Crypto,
-}
-
-/// Parts of an ATA disk that reads and writes cannot reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum HiddenArea {
-    /// Host protected area.
-    Hpa,
-    /// Device configuration overlay.
-    Dco,
-}
-
 /// The security feature set of an ATA disk, as it stood at the inspection (ACS-4, section 7.13.7.59).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -242,7 +217,7 @@ pub struct CapabilitiesRecord {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sanitize: Vec<Sanitize>,
     /// NVMe only.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "format_words")]
     pub format: Vec<FormatErase>,
     /// ATA only: absent where the drive has no such feature set.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -369,4 +344,25 @@ pub struct BmcNetworkRecord {
 pub struct TpmRecord {
     /// `1.2` or `2.0`; empty where the driver does not say.
     pub version: String,
+}
+
+/// The words that a record has for what a format erases with.
+mod format_words {
+    use firesteel_facts::FormatErase;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const WORDS: [(FormatErase, &str); 2] = [(FormatErase::UserData, "userData"), (FormatErase::Crypto, "crypto")];
+
+    pub(super) fn serialize<S: Serializer>(kinds: &[FormatErase], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(
+            kinds.iter().filter_map(|kind| WORDS.iter().find(|(known, _)| known == kind)).map(|(_, word)| word),
+        )
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FormatErase>, D::Error> {
+        let read = |word: &String| WORDS.iter().find(|(_, known)| known == word).map(|(kind, _)| *kind);
+        let words = Vec::<String>::deserialize(deserializer)?;
+        let unknown = |word: &String| serde::de::Error::unknown_variant(word, &["userData", "crypto"]);
+        words.iter().map(|word| read(word).ok_or_else(|| unknown(word))).collect()
+    }
 }

@@ -9,16 +9,17 @@ mod shape;
 use std::collections::BTreeMap;
 
 use firesteel_facts::shown_url;
+use firesteel_kube_types::{Cause, ObjectMeta};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admit::typed,
     bare_metal_host::{Image, image_form::unwritable, rules as host_rules},
-    cause::Cause,
     condition::Condition,
-    kinds::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column, typed},
-    meta::{ObjectMeta, is_zero},
+    kind::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column},
     selector::Selector,
+    zero::is_zero,
 };
 
 pub use shape::{

@@ -5,13 +5,13 @@
 
 pub mod pool;
 
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::{
     companions::CONDITIONS_ONLY,
-    kinds::{AGE, Kind, Scope, Verdict, column},
-    meta::ObjectMeta,
+    kind::{AGE, Kind, Scope, Verdict, column},
     shape::{Field, Shape},
 };
 

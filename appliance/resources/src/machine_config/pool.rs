@@ -1,13 +1,12 @@
 //! `MachineConfigPool`: the machines of a role. Its name is the last part of the URL that its stubs lead to.
 
+use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    cause::Cause,
-    kinds::{AGE, Column, Kind, Scope, Verdict, column},
-    label,
-    meta::{self, ObjectMeta},
+    kind::{AGE, Column, Kind, Scope, Verdict, column},
+    label, reference,
     selector::{self, Selector},
     shape::{Field, Rule, Shape},
 };
@@ -97,7 +96,8 @@ const CONFIGURATION: Shape = Shape::object(&[
     Field::new("name", Shape::TEXT).about("The name of the object."),
     Field::new("namespace", Shape::TEXT).about("The namespace of the object."),
     Field::new("resourceVersion", Shape::TEXT).about("The revision of the object that is meant."),
-    Field::new("source", Shape::list(&meta::REFERENCE_SHAPE).atomic()).about("The configs that it was rendered from."),
+    Field::new("source", Shape::list(&reference::REFERENCE_SHAPE).atomic())
+        .about("The configs that it was rendered from."),
     Field::new("uid", Shape::TEXT).about("The UID of the object."),
 ])
 .atomic();

@@ -17,16 +17,18 @@ mod disruption;
 mod rules;
 mod shape;
 
+use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use shape::{RHCOS_VERSION_CHARS, SKIPPED_MAX};
 
 use crate::{
+    admit::typed,
     condition::Condition,
-    kinds::{AGE, Kind, Scope, column, typed},
-    meta::{ObjectMeta, is_zero},
+    kind::{AGE, Kind, Scope, column},
     selector::Selector,
+    zero::is_zero,
 };
 
 /// The name of the one object.

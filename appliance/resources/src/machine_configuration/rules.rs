@@ -1,13 +1,14 @@
 //! What the fields alone cannot say.
 
+use firesteel_kube_types::Cause;
 use serde_json::{Value, json};
 
 use super::{CONTROL_PLANE_MACHINE_SETS, HOST_GROUPS, MachineConfiguration, SINGLETON};
-use crate::{cause::Cause, kinds::Verdict, shape::Rule};
+use crate::{kind::Verdict, shape::Rule};
 
 pub(super) const MACHINE_API: &str = "machine.openshift.io";
 pub(super) const CLUSTER_API: &str = "cluster.x-k8s.io";
-pub(super) const FIRESTEEL: &str = crate::kinds::FIRESTEEL;
+pub(super) const FIRESTEEL: &str = crate::kind::FIRESTEEL;
 
 /// What is accepted, because upstream's schema has it, and has no effect here.
 const UNACTED: [(&str, &str); 7] = [

@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use firesteel_facts::is_network_end;
+
 use super::{Network, NetworkMode, Provisioning, ProvisioningSpec};
 
 /// Upstream's request to leave everything as it is.
@@ -37,11 +39,13 @@ pub fn unserved(network: &Network) -> Option<String> {
             "without spec.provisioningIP the appliance has no address at which hosts reach it, and no machine is \
              served; give one, also in the mode Disabled",
         ),
-        (Some(address), Some(block)) if network.mode == NetworkMode::Managed && block.is_end(address) => line(
-            "spec.provisioningIP",
-            "it is the network's own or its broadcast address, which no machine can have, and no machine is served; \
+        (Some(address), Some(block)) if network.mode == NetworkMode::Managed && is_network_end(&block, address) => {
+            line(
+                "spec.provisioningIP",
+                "it is the network's own or its broadcast address, which no machine can have, and no machine is served; \
              give an address between them",
-        ),
+            )
+        }
         (Some(IpAddr::V4(_)), Some(_) | None) => None,
     }
 }
@@ -49,7 +53,7 @@ pub fn unserved(network: &Network) -> Option<String> {
 /// The range holds addresses that no host can have: they are left out.
 fn ends_of_the_range(network: &Network) -> Option<String> {
     let (block, (first, last)) = (network.cidr?, network.range?);
-    (block.is_end(first) || block.is_end(last)).then(|| {
+    (is_network_end(&block, first) || is_network_end(&block, last)).then(|| {
         "spec.provisioningDHCPRange is accepted but not acted on in full: the network's own and its broadcast address \
          are never leased"
             .to_owned()
@@ -124,7 +128,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Admission, admit, cause::summary, kinds};
+    use crate::{Admission, admit, kinds};
+    use firesteel_kube_types::summary;
 
     fn judge(more: Value) -> Admission {
         let mut spec = json!({"provisioningIP": "10.77.0.1", "provisioningNetworkCIDR": "10.77.0.0/24",

@@ -3,11 +3,11 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
+use firesteel_kube_types::{Cause, CauseReason};
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 use super::{COMMON, FINDINGS_MAX, Field, Form, Format, Ownership, Shape, field, path::Path};
-use crate::cause::{Cause, CauseReason};
 
 /// Compares a whole object with its shape; `old` is the stored one where the object exists already.
 #[must_use]
@@ -39,7 +39,13 @@ fn hinders_rules(cause: &Cause) -> bool {
         | CauseReason::FieldValueTypeInvalid
         | CauseReason::FieldValueTooLong
         | CauseReason::FieldValueTooMany => true,
-        CauseReason::FieldValueInvalid | CauseReason::FieldValueForbidden | CauseReason::FieldValueDuplicate => false,
+        CauseReason::FieldValueInvalid
+        | CauseReason::FieldValueForbidden
+        | CauseReason::FieldValueDuplicate
+        | CauseReason::FieldManagerConflict
+        | CauseReason::NamespaceTerminating
+        | CauseReason::ResourceVersionTooLarge
+        | CauseReason::UnexpectedServerResponse => false,
     }
 }
 
@@ -316,7 +322,7 @@ mod tests {
                 spec["online"] = json!(true);
             }
             let causes = check(&ROOT, &json!({ "spec": spec }), None);
-            assert_eq!(crate::cause::summary(&causes), expected);
+            assert_eq!(firesteel_kube_types::summary(&causes), expected);
         }
         let good = json!({"online": true, "size": 3.0, "count": -1, "name": "12", "mode": "b", "either": "x",
             "at": "2026-01-01T00:00:00Z", "list": [{"type": ""}], "set": ["a"], "one": {"a": ""}});
@@ -376,7 +382,7 @@ mod tests {
         let judge = |new: Value| check(&SHAPE, &new, Some(&old));
         assert_eq!(judge(json!({"revision": 3})), []);
         let refused = judge(json!({"revision": 2}));
-        assert_eq!(crate::cause::summary(&refused), "revision: Invalid value: 2: must only increase");
+        assert_eq!(firesteel_kube_types::summary(&refused), "revision: Invalid value: 2: must only increase");
         assert_eq!(refused[0].reason, CauseReason::FieldValueInvalid);
         let other = judge(json!({"revision": 2, "name": 1}));
         assert!(matches!(other.as_slice(), [one] if one.field == "name"), "{other:?}");

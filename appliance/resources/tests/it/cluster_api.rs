@@ -4,7 +4,8 @@
 use firesteel_kube::Conversion;
 use firesteel_resources::{
     admit,
-    kinds::{CLUSTER, CLUSTER_V1BETA1, KINDS, Kind, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
+    kind::Kind,
+    kinds::{CLUSTER, CLUSTER_V1BETA1, KINDS, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
     shape,
 };
 use proptest::prelude::*;

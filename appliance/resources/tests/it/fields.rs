@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_kube_types::summary;
 use firesteel_resources::{
     admit,
-    cause::summary,
-    kinds::{KINDS, Kind, Scope},
+    kind::{Kind, Scope},
+    kinds::KINDS,
     no_controller,
     shape::{Form, Shape},
 };

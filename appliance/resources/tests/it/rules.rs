@@ -1,6 +1,7 @@
 //! Each admission rule with a case that passes and one that fails.
 
-use firesteel_resources::{Admission, Provisioning, admit, cause::summary, kinds, provisioning::NetworkMode};
+use firesteel_kube_types::summary;
+use firesteel_resources::{Admission, Provisioning, admit, kinds, provisioning::NetworkMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -419,8 +420,8 @@ fn the_provisioning_network_closes_upstreams_gaps() {
     let (causes, object) = judge(json!({}));
     assert_eq!(causes, 0);
     let network = serde_json::from_value::<Provisioning>(object).unwrap().network().unwrap();
-    assert_eq!((network.mode, network.cidr.unwrap().prefix), (NetworkMode::Managed, 24));
-    assert_eq!(network.cidr.unwrap().last().to_string(), "192.0.2.255");
+    assert_eq!((network.mode, network.cidr.unwrap().prefix_len()), (NetworkMode::Managed, 24));
+    assert_eq!(network.cidr.unwrap().broadcast().to_string(), "192.0.2.255");
     for bad in [
         json!({"provisioningDHCPRange": "192.0.2.20,192.0.2.10"}),
         json!({"provisioningDHCPRange": "2001:db8::1,2001:db8::2"}),

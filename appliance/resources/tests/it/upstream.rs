@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use firesteel_resources::{
     Provisioning, admit,
-    kinds::{self, KINDS, Kind, Scope},
+    kind::{Kind, Scope},
+    kinds::{self, KINDS},
     schema,
     shape::{Form, Shape, check, conform},
 };

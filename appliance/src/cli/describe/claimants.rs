@@ -1,15 +1,14 @@
 //! The machines that claim to be one host, and those that are known not to be it.
 
-use firesteel_plan::HostMemory;
+use firesteel_plan::journal::stored_memory;
 use firesteel_resources::{HostJournal, host_journal::Claimant};
 use jiff::Timestamp;
-use serde::Deserialize as _;
 
 use super::{Page, ago};
 use crate::cli::table;
 
 pub(super) fn render(page: &mut Page, journal: &HostJournal, now: Timestamp) {
-    let Ok(memory) = HostMemory::deserialize(&journal.status.memory) else { return };
+    let Ok(Some(memory)) = stored_memory(&journal.status) else { return };
     let claimed = memory.claimants.iter().flat_map(|claims| {
         claims.all().map(|machine| {
             let is_old = machine.attempt != claims.attempt;

@@ -1,20 +1,15 @@
 //! The disk that the host's next installation writes, or its last one wrote, and why that one.
 
-use firesteel_plan::{HostMemory, host::DiskPlan};
+use firesteel_plan::{HostMemory, host::DiskPlan, journal::stored_memory};
 use firesteel_resources::{HostJournal, RootDeviceHints};
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Page;
 
 pub(super) fn render(page: &mut Page, journal: &HostJournal) {
-    let stored = &journal.status.memory;
-    if stored.is_null() {
-        return;
-    }
-    match HostMemory::deserialize(stored) {
-        Ok(HostMemory { disk: Some(plan), .. }) => show(page, &plan),
-        Ok(HostMemory { disk: None, .. }) => {}
+    match stored_memory(&journal.status) {
+        Ok(Some(HostMemory { disk: Some(plan), .. })) => show(page, &plan),
+        Ok(Some(HostMemory { disk: None, .. }) | None) => {}
         Err(error) => {
             page.title("Disk plan");
             let text = format!("could not read it: {error}; use the `firesteel` of the appliance's own version");

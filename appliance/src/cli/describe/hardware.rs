@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use firesteel_plan::{
-    HostMemory, Mark,
+    Mark,
     host::{contents_lines, objections},
+    journal::memory,
 };
 use firesteel_resources::{
     BareMetalHost, HostJournal,
@@ -15,8 +16,6 @@ use firesteel_resources::{
     },
     host_journal::BmcRecord,
 };
-
-use serde::Deserialize as _;
 
 use super::{Page, bytes, first_lines};
 
@@ -42,8 +41,7 @@ pub(super) fn render(page: &mut Page, host: &BareMetalHost, journal: &HostJourna
             page.line(&format!("    {}", neighbour_line(neighbour)));
         }
     }
-    let stored = &journal.status.memory;
-    let memory = if stored.is_null() { Some(HostMemory::default()) } else { HostMemory::deserialize(stored).ok() };
+    let memory = memory(&journal.status).ok();
     for disk in &hardware.disks {
         disk_lines(page, disk);
         let reasons = memory.as_ref().map(|memory| objections(host, memory, hardware, disk));

@@ -21,7 +21,7 @@ pub(super) async fn run(client: &Client, mac: &str, output: Output) -> anyhow::R
     if let Some(host) = host {
         // A host whose name is a MAC would lead here again.
         let name = host.metadata.name.as_str();
-        if name.parse::<firesteel_boot::Mac>().is_err() {
+        if name.parse::<firesteel_facts::Mac>().is_err() {
             return Box::pin(super::run(client, "host", name, output)).await;
         }
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use anyhow::Context as _;
+use firesteel_facts::Sha256;
 use firesteel_images::{
-    Sha256,
     bundle::{self, Contents, Progress, Report},
     catalogue::{self, Document, Stream},
     import::{ImageStore, Role, StoredFile, StoredImage},

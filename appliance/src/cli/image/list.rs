@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use firesteel_control::streams::{InUse, references};
-use firesteel_images::{
-    Sha256,
-    import::{FileMeta, ImageMeta, ImageStore, Unfinished},
-};
+use firesteel_facts::Sha256;
+use firesteel_images::import::{FileMeta, ImageMeta, ImageStore, Unfinished};
 use firesteel_resources::HostGroup;
+use firesteel_streams::{InUse, references};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -209,10 +209,8 @@ fn summary(meta: &ImageMeta, request: &Request) -> String {
 
 #[cfg(test)]
 mod tests {
-    use firesteel_images::{
-        Sha256,
-        import::{ImportNotes, SourceRecord, Witness},
-    };
+    use firesteel_facts::Sha256;
+    use firesteel_images::import::{ImportNotes, SourceRecord, Witness};
 
     use super::*;
 

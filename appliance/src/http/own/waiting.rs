@@ -3,12 +3,11 @@
 
 use firesteel_kube::{Api, Change, Objects, Status};
 use firesteel_plan::{
-    HostMemory,
     host::{IssuedPlan, State},
+    journal::stored_memory,
 };
 use firesteel_resources::{HostJournal, host_journal::HostJournalStatus};
 use jiff::Timestamp;
-use serde::Deserialize as _;
 
 use crate::serve::renewal::Certificates;
 
@@ -58,10 +57,11 @@ pub(super) fn told(hosts: &[String]) -> String {
 /// Pure. Whether the host's disk has, or is about to get, a stub of before this time that leads here and whose OS has not
 /// reported that it runs. What cannot be read may be one.
 fn may_wait(status: &HostJournalStatus, begun: Timestamp) -> bool {
-    if status.memory.is_null() {
-        return false;
-    }
-    let Ok(memory) = HostMemory::deserialize(&status.memory) else { return true };
+    let memory = match stored_memory(status) {
+        Ok(Some(memory)) => memory,
+        Ok(None) => return false,
+        Err(_) => return true,
+    };
     match memory.state {
         State::Provisioned => memory.applied.is_some_and(|applied| {
             let runs = status
@@ -93,7 +93,7 @@ fn may_wait(status: &HostJournalStatus, begun: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_plan::host::Applied;
+    use firesteel_plan::{HostMemory, host::Applied};
     use firesteel_resources::host_journal::{InstanceRecord, TimelineEvent};
 
     use super::*;

@@ -18,7 +18,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::{Bundle, Trust};
+use firesteel_runtime::{Bundle, Trust};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use ring::digest;

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
-use super::write::{Commit, code};
-use super::{Database, compact, in_words, integer, is_structural, meta, revision, tally};
+use super::faults::{in_words, is_structural};
+use super::stored::{RowFound, RowHead, code, kind_id, put_sum, stored_columns};
+use super::writer::Commit;
+use super::{Database, compact, integer, meta, revision, tally};
 use crate::damage::DamageBook;
 use crate::error::CommitError;
 use crate::meter::{Allowance, Measured, Meter};

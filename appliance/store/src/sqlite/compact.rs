@@ -3,8 +3,9 @@
 
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params};
 
-use super::tally::if_whole;
-use super::{compacted, compacted_name, integer, meta, revision, write::code};
+use super::kind_rows::if_whole;
+use super::stored::code;
+use super::{compacted, compacted_name, integer, meta, revision};
 use crate::damage::DamageBook;
 use crate::meter::{HistorySize, Meter, Usage};
 use crate::types::{EventKind, GroupResource, Revision};

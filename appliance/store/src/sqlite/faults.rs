@@ -1,6 +1,6 @@
 //! What a failure of the database says: about its file, about the disk, and to people.
 
-use super::short::disk_is_full;
+use crate::error::disk_is_full;
 
 /// What happened, and what to do where that is known.
 pub(super) fn in_words(error: &rusqlite::Error) -> String {

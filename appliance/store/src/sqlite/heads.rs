@@ -106,7 +106,7 @@ fn newest(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
         .query_row(sql, [], |row| {
             let kind = GroupResource::new(&row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
             let key = Key { kind, namespace: row.get(3)?, name: row.get(4)? };
-            Ok((super::revision(row.get(0)?), key, RowFound::of(row, 5)))
+            Ok((crate::sqlite::revision(row.get(0)?), key, RowFound::of(row, 5)))
         })
         .optional();
     Ok(match found {
@@ -115,7 +115,7 @@ fn newest(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
         }
         // A row that cannot be read is damaged by itself, and says nothing about the counter.
         Ok(_) => None,
-        Err(error) if super::is_structural(&error) => None,
+        Err(error) if crate::sqlite::faults::is_structural(&error) => None,
         Err(error) => return Err(error),
     })
 }

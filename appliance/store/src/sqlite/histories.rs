@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
+use super::kind_rows::{KindRow, if_whole};
 use super::stored::text;
-use super::tally::{KindRow, if_whole};
 use super::{integer, meta};
 use crate::damage::DamageBook;
 use crate::types::{GroupResource, Revision};

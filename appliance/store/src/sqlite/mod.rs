@@ -34,6 +34,8 @@ mod compact;
 mod faults;
 mod heads;
 mod histories;
+mod kind_rows;
+mod meta_rows;
 mod pages;
 mod read;
 mod reseal;
@@ -46,6 +48,20 @@ mod tally;
 mod tests;
 mod verdict;
 mod write;
+mod writer;
+
+pub use crate::error::{disk_is_full, disk_is_full_at_start};
+pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
+pub(crate) use backup::{size_bytes, snapshot};
+pub use faults::file_is_damaged;
+pub(crate) use read::{count, history, object, page};
+pub use reseal::Resealed;
+pub(crate) use scrub::ScrubStep;
+pub use settle::CheckedChanges;
+pub(crate) use settle::check_changes;
+pub(crate) use tally::kinds;
+pub(crate) use write::Command;
+pub(crate) use writer::Commit;
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -66,20 +82,6 @@ use crate::recorded::RecordedTime;
 use crate::room::StoreRoom;
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Revision};
-
-use faults::{in_words, is_structural};
-
-pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
-pub(crate) use backup::{size_bytes, snapshot};
-pub use faults::file_is_damaged;
-pub(crate) use read::{count, history, object, page};
-pub use reseal::Resealed;
-pub(crate) use scrub::ScrubStep;
-pub use settle::CheckedChanges;
-pub(crate) use settle::check_changes;
-pub use short::{disk_is_full, disk_is_full_at_start};
-pub(crate) use tally::kinds;
-pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
 /// was in a release is never changed: the next one is added, with a fixture in `tests`.
@@ -205,7 +207,7 @@ impl Sqlite {
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
         let writer_hub = hub.clone();
-        let writer = write::StoreWriter { database: writing, meter, water, grown, resized: false };
+        let writer = writer::StoreWriter { database: writing, meter, water, grown, resized: false };
         threads.push(spawn("store-writer", move || write::run(writer, queue, &writer_hub))?);
 
         let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);

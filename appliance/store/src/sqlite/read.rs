@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::stored::{RowFound, RowHead, head_checksum, stored_columns};
-use super::{Database, compacted, in_words, integer, is_structural, meta, revision, write};
-use crate::damage::{Damage, DamageBook, DamageCause};
+use super::faults::{in_words, is_structural};
+use super::stored::{self, RowFound, RowHead, head_checksum, stored_columns};
+use super::{Database, compacted, integer, meta, revision};
+use crate::damage::{Damage, DamageBook, DamageCause, PageRead};
 use crate::error::ReadError;
-use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, PageRead, Position, Range, Revision};
+use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Position, Range, Revision};
 
 /// The heads of the changes with these numbers, of which one that is missing is a row of nothing.
 macro_rules! replaced_sql {
@@ -379,5 +380,5 @@ fn check_kept(
 }
 
 fn event_kind(code: i64) -> Option<EventKind> {
-    [EventKind::Created, EventKind::Updated, EventKind::Deleted].into_iter().find(|&kind| write::code(kind) == code)
+    [EventKind::Created, EventKind::Updated, EventKind::Deleted].into_iter().find(|&kind| stored::code(kind) == code)
 }

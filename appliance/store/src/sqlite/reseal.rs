@@ -14,20 +14,17 @@ mod tests;
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
-use super::tally::if_whole;
-use super::{Database, in_words, is_structural, meta, scrub, short};
 use crate::damage::DamageBook;
 use crate::error::{OpenError, ResealError};
 use crate::seal::{KeyId, Keyring};
+use crate::sqlite::faults::{in_words, is_structural};
+use crate::sqlite::kind_rows::if_whole;
+use crate::sqlite::meta_rows::{STEP_BYTES, STEP_ROWS, put, remove, value};
+use crate::sqlite::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
+use crate::sqlite::{Database, meta, scrub, short};
 use crate::types::{GroupResource, Key, Revision};
-
-/// Rows that one step goes over, so that writers wait milliseconds, not seconds.
-pub(super) const STEP_ROWS: i64 = 500;
-/// Bytes of values after which a step takes no further row. One value has [`crate::OBJECT_BYTES_MAX`] at most.
-pub(super) const STEP_BYTES: i64 = 1 << 20;
 
 /// Rows of `meta`: the key that opens the database; the one that is to, while it is changed; the revision up to which
 /// that one seals.
@@ -261,21 +258,6 @@ fn number(id: KeyId) -> i64 {
 /// The key that this row of `meta` names.
 fn key_id(connection: &Connection, name: &str) -> rusqlite::Result<Option<KeyId>> {
     Ok(value(connection, name)?.map(|number| KeyId(number.to_be_bytes())))
-}
-
-/// A row of `meta` that may be missing.
-pub(super) fn value(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
-    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-    statement.query_row([name], |row| row.get(0)).optional()
-}
-
-pub(super) fn put(connection: &Connection, name: &str, value: i64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
-    connection.prepare_cached(sql)?.execute(params![name, value]).map(drop)
-}
-
-fn remove(connection: &Connection, name: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([name]).map(drop)
 }
 
 fn has_sealed(connection: &Connection) -> rusqlite::Result<bool> {

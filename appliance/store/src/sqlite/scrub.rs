@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::reseal::{STEP_BYTES, STEP_ROWS, put, value};
+use super::meta_rows::{STEP_BYTES, STEP_ROWS, put, value};
 use super::{PATIENCE, pages};
 use crate::error::ResealError;
 use crate::high_water::cut_log;
@@ -105,7 +105,7 @@ pub(super) fn step(connection: &mut Connection, free_bytes: u64) -> Result<Scrub
 }
 
 fn failed(error: rusqlite::Error) -> ResealError {
-    ResealError::Scrub(super::in_words(&error))
+    ResealError::Scrub(crate::sqlite::faults::in_words(&error))
 }
 
 /// Whether a copy can be begun. What an earlier one left can be removed without room.

@@ -3,8 +3,9 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
+use super::faults::{in_words, is_structural};
 use super::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
-use super::{Database, in_words, integer, is_structural, meta, revision, tally};
+use super::{Database, integer, meta, revision, tally};
 use crate::error::ReadError;
 use crate::types::{GroupResource, Key, Revision};
 

@@ -10,11 +10,11 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::Connection;
 
-use super::write::{Commit, StoreWriter, refusal};
+use super::writer::{Commit, StoreWriter, refusal};
 use super::{Database, PATIENCE, compact, pages};
-use crate::error::CommitError;
+use crate::error::{CommitError, disk_is_full, disk_is_full_at_start};
 use crate::high_water::{cut_log, owed};
 use crate::hub::Hub;
 use crate::room::{ChangeBudget, Spending, StoreRoom};
@@ -32,17 +32,6 @@ const LARGE_BYTES: usize = 64 << 10;
 const GIVEN_PAGES: u32 = 64;
 /// Rounds of that: 64 MiB.
 const GIVE_ROUNDS_MAX: usize = 256;
-
-/// Whether an error says that the disk is full: also where that came out when the index of the log grew.
-pub fn disk_is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
-        || error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE)
-}
-
-/// The same while the files beside the database are made.
-pub fn disk_is_full_at_start(error: &rusqlite::Error) -> bool {
-    disk_is_full(error) || error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
-}
 
 /// Does what a start needs, with more and more of the reserve where the disk is full.
 pub(super) fn at_start<T>(
@@ -90,7 +79,7 @@ pub(super) fn note(database: &Database, failure: Option<String>) {
 /// part of it needs some room itself, so that a history of a few small changes stays where nothing presses.
 pub(super) fn make_room(writer: &mut StoreWriter, hub: &Hub, is_pressing: bool) {
     let through = hub.published();
-    let compacted = super::compacted(&writer.database.connection, None);
+    let compacted = crate::sqlite::compacted(&writer.database.connection, None);
     let kept = compacted.map_or(0, |from| through.0.saturating_sub(from.0));
     // Nothing is taken out of a file whose structure is damaged: what is freed may be in use.
     if writer.database.damages.has_structure() {
@@ -157,6 +146,6 @@ pub(super) fn probe(writer: &mut StoreWriter, hub: &Hub) -> Result<(), CommitErr
             written => break written,
         }
     };
-    note(&writer.database, written.as_ref().err().map(super::in_words));
+    note(&writer.database, written.as_ref().err().map(crate::sqlite::faults::in_words));
     written.map(drop).map_err(|error| refusal(&writer.database.damages, &error))
 }

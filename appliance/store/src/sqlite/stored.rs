@@ -7,13 +7,12 @@
 
 use bytes::Bytes;
 use crc32fast::Hasher;
-use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use rusqlite::{OptionalExtension as _, Row, Transaction, params, types::ValueRef};
 
-use super::in_words;
+use super::faults::in_words;
 use crate::damage::DamageCause;
 use crate::seal::{KeyId, Keyring};
-use crate::types::{GroupResource, Key};
+use crate::types::{EventKind, GroupResource, Key};
 
 /// The columns of a row of `log`, under the name of that table in the query, that [`RowFound::of`] reads.
 macro_rules! stored_columns {
@@ -217,6 +216,15 @@ pub(super) fn kind_id(transaction: &Transaction<'_>, kind: &GroupResource) -> ru
         .prepare_cached("INSERT INTO kind(grp, resource, objects, sum) VALUES (?1, ?2, 0, 0)")?
         .execute(params![&*kind.group, &*kind.resource])?;
     Ok(transaction.last_insert_rowid())
+}
+
+/// How `log.op` says what happened; part of the format on disk.
+pub(super) fn code(kind: EventKind) -> i64 {
+    match kind {
+        EventKind::Created => 1,
+        EventKind::Updated => 2,
+        EventKind::Deleted => 3,
+    }
 }
 
 #[cfg(test)]

@@ -16,9 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crc32fast::Hasher;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::stored::{RowHead, head_checksum, key_into, kind_id, text};
+use super::kind_rows::{KindRow, Place, if_whole};
+use super::stored::{self, RowHead, head_checksum, key_into, kind_id, text};
 use super::verdict::{KindTally, KindVerdict, verdict};
-use super::{Database, histories, in_words, integer, is_structural, revision, write};
+use super::{Database, histories, integer, revision};
 use crate::damage::DamageBook;
 use crate::error::ReadError;
 use crate::types::{EventKind, GroupResource, Key, Revision};
@@ -26,8 +27,6 @@ use crate::types::{EventKind, GroupResource, Key, Revision};
 /// Objects that one step counts of what an older program left.
 const COUNT_STEP: usize = 1000;
 
-/// Namespace and name.
-type Place = (String, String);
 /// What objects stand where, by kind.
 type Lists = BTreeMap<GroupResource, BTreeMap<Place, Revision>>;
 
@@ -37,21 +36,6 @@ fn weight(kind: &GroupResource, namespace: &str, name: &str, at: Revision) -> i6
     key_into(&mut hasher, kind, namespace, name);
     hasher.update(&integer(at).to_le_bytes());
     i64::from(hasher.finalize())
-}
-
-/// A row of `kind`.
-pub(super) struct KindRow {
-    pub(super) id: i64,
-    pub(super) kind: GroupResource,
-    tally: KindTally,
-    /// Up to where objects are counted; all are where it is none.
-    counted_to: Option<Place>,
-}
-
-impl KindRow {
-    fn counts(&self, namespace: &str, name: &str) -> bool {
-        self.counted_to.as_ref().is_none_or(|to| (namespace, name) <= (to.0.as_str(), to.1.as_str()))
-    }
 }
 
 /// Takes a change of one object of a kind into account: where it stood before and where it stands now; zero means
@@ -93,18 +77,6 @@ pub(super) fn at_start(connection: &mut Connection, book: &DamageBook) -> rusqli
         mend(connection, &rows, listed.as_ref(), book)?;
     }
     histories::check(connection, &rows, book)
-}
-
-/// What was read; nothing where the file's structure is damaged, which is noted.
-pub(super) fn if_whole<T>(read: rusqlite::Result<T>, book: &DamageBook) -> rusqlite::Result<Option<T>> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(error) if is_structural(&error) => {
-            book.structure(&in_words(&error));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Decides about every kind, and does it.
@@ -312,7 +284,7 @@ fn fold(connection: &Connection) -> rusqlite::Result<Option<Lists>> {
             return Ok(None);
         }
         let objects = lists.entry(key.kind).or_default();
-        if head.op == write::code(EventKind::Deleted) {
+        if head.op == stored::code(EventKind::Deleted) {
             objects.remove(&(key.namespace, key.name));
         } else {
             objects.insert((key.namespace, key.name), revision(head.revision));

@@ -8,23 +8,22 @@
 //! It counts what it writes ([`Meter`]), keeps the history of each kind within its limits, and the
 //! write-ahead log below its high-water mark ([`HighWater`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
 use super::apply::{self, Applied};
-use super::{Database, compact, in_words, is_structural, pages, reseal, scrub, settle, short};
-use crate::damage::DamageBook;
-use crate::error::{CommitError, ResealError};
-use crate::high_water::HighWater;
+use super::faults::{in_words, is_structural};
+use super::writer::{Commit, StoreWriter, refusal};
+use super::{compact, pages, reseal, scrub, settle, short};
+use crate::error::{self, CommitError, ResealError};
 use crate::hub::Hub;
-use crate::meter::{Meter, Usage};
+use crate::meter::Usage;
 use crate::recorded::RecordedTime;
 use crate::room::{ChangeBudget, Spending};
-use crate::store::CommitTerms;
-use crate::types::{EventKind, GroupResource, Guard, Op, Revision};
+use crate::types::{GroupResource, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
 const BATCH_MAX: usize = 256;
@@ -33,14 +32,6 @@ const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Steps by which histories are shortened after one transaction.
 const LIMIT_STEPS: usize = 4;
-
-#[derive(Debug)]
-pub(crate) struct Commit {
-    pub(crate) op: Op,
-    pub(crate) guards: Vec<Guard>,
-    pub(crate) terms: CommitTerms,
-    pub(crate) answer: oneshot::Sender<Result<Revision, CommitError>>,
-}
 
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -80,17 +71,6 @@ pub(crate) enum Command {
     Probe {
         answer: oneshot::Sender<Result<(), CommitError>>,
     },
-}
-
-/// What the writer keeps beside the database.
-pub(super) struct StoreWriter {
-    pub(super) database: Database,
-    pub(super) meter: Meter,
-    pub(super) water: HighWater,
-    /// Kinds whose histories may be too long.
-    pub(super) grown: BTreeSet<GroupResource>,
-    /// Values were sealed, and are of other lengths than the meter has.
-    pub(super) resized: bool,
 }
 
 pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
@@ -218,7 +198,7 @@ impl StoreWriter {
         let budget = short::before(self, hub, batch);
         match self.try_batch(batch, budget, hub) {
             Ok(()) => {}
-            Err(error) if short::disk_is_full(&error) => self.without_room(batch, hub, &error),
+            Err(error) if error::disk_is_full(&error) => self.without_room(batch, hub, &error),
             // One of them met the damage; the others are not to pay for it.
             Err(error) if batch.len() > 1 && is_structural(&error) => {
                 for commit in std::mem::take(batch) {
@@ -272,7 +252,7 @@ impl StoreWriter {
             let mut one = vec![commit];
             let tried = loop {
                 match self.try_batch(&mut one, ChangeBudget::default(), hub) {
-                    Err(error) if short::disk_is_full(&error) && short::release(&self.database, bytes) => {
+                    Err(error) if error::disk_is_full(&error) && short::release(&self.database, bytes) => {
                         short::make_room(self, hub, false);
                     }
                     tried => break tried,
@@ -309,19 +289,6 @@ impl StoreWriter {
     }
 }
 
-/// What is said of a failure of the database; where the file's structure is damaged that is noted.
-pub(super) fn refusal(damages: &DamageBook, error: &rusqlite::Error) -> CommitError {
-    let words = in_words(error);
-    if short::disk_is_full(error) {
-        return CommitError::Full(words);
-    }
-    if is_structural(error) {
-        damages.structure(&words);
-        return CommitError::Damaged(words);
-    }
-    CommitError::Database(words)
-}
-
 fn answer_to<T>(answer: oneshot::Sender<T>, result: T) {
     // The asker may have gone; what is done stays done.
     drop(answer.send(result));
@@ -335,13 +302,4 @@ fn record_time(connection: &mut Connection, time: RecordedTime) -> rusqlite::Res
             .execute(params![key, value])?;
     }
     transaction.commit()
-}
-
-/// How `log.op` says what happened; part of the format on disk.
-pub(super) fn code(kind: EventKind) -> i64 {
-    match kind {
-        EventKind::Created => 1,
-        EventKind::Updated => 2,
-        EventKind::Deleted => 3,
-    }
 }

@@ -9,9 +9,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use firesteel_facts::Guid;
 use firesteel_images::{
     http::{Download, HttpReader, Limits},
-    write::{AlignedBuffer, Device, Disk, Guid, Unattended, WriteSpec, write_image},
+    write::{AlignedBuffer, Device, Disk, Unattended, WriteSpec, write_image},
 };
 
 use crate::image::Image;

@@ -10,9 +10,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use firesteel_facts::Guid;
 use firesteel_images::{
     import::{ImageMeta, ImageStore, Importer, Origin},
-    write::{Guid, gpt},
+    write::gpt,
 };
 
 const MIB: u64 = 1 << 20;

@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use firesteel_facts::Guid;
 use proptest::prelude::*;
 
 use super::*;
-use crate::write::{Guid, PartitionName};
+use crate::write::PartitionName;
 
 const MIB: usize = 1 << 20;
 

@@ -17,14 +17,13 @@ use std::{
     path::PathBuf,
 };
 
+use firesteel_facts::Sha256;
+
 use super::{
     ImageStore, META, PARTIAL, StoreError, remove_if_there,
     room::{Collected, names_of},
 };
-use crate::{
-    Sha256,
-    collect::{self, Item, Need, Removal, Shortfall},
-};
+use crate::collect::{self, Item, Need, Removal, Shortfall};
 
 /// What is to go. Dropped, all of it stays.
 #[derive(Debug)]

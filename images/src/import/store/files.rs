@@ -2,13 +2,13 @@
 
 use std::{fs, path::PathBuf};
 
+use firesteel_facts::Sha256;
 use tempfile::NamedTempFile;
 
 use super::{
     FILE, ImageStore, META,
     meta::{FileMeta, StoreError, note},
 };
-use crate::digest::Sha256;
 
 /// A file with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
+use firesteel_facts::Sha256;
 use tempfile::NamedTempFile;
 
 use super::{
@@ -9,10 +10,7 @@ use super::{
     meta::{ImageMeta, SourceRecord, StoreError, note},
     remove_if_there,
 };
-use crate::{
-    digest::Sha256,
-    import::{checksum::Checksum, pack::Packed},
-};
+use crate::import::{checksum::Checksum, pack::Packed};
 
 /// An image with the file that holds its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use firesteel_facts::Sha256;
+
 use super::{ImageStore, StoreError};
-use crate::digest::Sha256;
 
 /// When something was used is remembered this exactly: a date that is written anew for every fetch would make a write
 /// of every read.

@@ -2,12 +2,10 @@
 
 use std::{io, path::PathBuf};
 
+use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    digest::Sha256,
-    import::{format::Format, importer::without_secrets},
-};
+use crate::import::format::Format;
 
 /// Places that one image is remembered to come from.
 pub(super) const SOURCES_MAX: usize = 32;
@@ -223,6 +221,21 @@ impl StoreError {
             | Self::Publish { .. }
             | Self::Remove { .. } => "see that the folder's disk works, and that the appliance may write there",
         }
+    }
+}
+
+/// Addresses of private mirrors carry passwords and signatures.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut parsed) => {
+            parsed.set_query(None);
+            parsed.set_fragment(None);
+            // Fails only where an address cannot have them.
+            parsed.set_username("").and_then(|()| parsed.set_password(None)).unwrap_or(());
+            parsed.to_string()
+        }
+        Err(_) => url.to_owned(),
     }
 }
 

@@ -28,16 +28,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_facts::Sha256;
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
 
-use crate::{collect::Item, digest::Sha256};
+use crate::collect::Item;
 
 pub use condemned::Condemned;
 pub use files::StoredFile;
 pub use images::StoredImage;
 pub use lease::Lease;
-pub use meta::{FileMeta, ImageMeta, ImportNotes, Role, SourceRecord, StoreError, Witness};
+pub use meta::{FileMeta, ImageMeta, ImportNotes, Role, SourceRecord, StoreError, Witness, without_secrets};
 pub use room::{Collected, Unfinished};
 
 const INCOMING: &str = "incoming-";

@@ -8,9 +8,10 @@ use std::{
     time::SystemTime,
 };
 
+use firesteel_facts::Sha256;
+
 use super::{ImageMeta, ImageStore, PARTIAL, StoreError};
 use crate::{
-    Sha256,
     collect::{self, Item, Removal, Stored},
     import::{partial, spare::Room},
 };

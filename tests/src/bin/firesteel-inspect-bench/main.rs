@@ -17,10 +17,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
-use firesteel_agent::{
-    inspect::{self, Roots},
-    machine::Machine,
-};
+use firesteel_inspect as inspect;
+use firesteel_linux_host::Machine;
+use firesteel_sysfs::Roots;
 use serde::Deserialize;
 
 const PYTHON: &str = "python-ironic";

@@ -2,7 +2,8 @@
 
 use firesteel_resources::{
     admit,
-    kinds::{KINDS, Kind, MACHINE_CONFIGURATION, PROVISIONING, Scope},
+    kind::{Kind, Scope},
+    kinds::{KINDS, MACHINE_CONFIGURATION, PROVISIONING},
     provisioning::SINGLETON,
     shape::{self, Field, Form, Shape},
 };

@@ -20,7 +20,7 @@ mod window;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::address::Privilege;
+use super::Privilege;
 use super::command::{self, ANSWER, Reply, Request, completion};
 use super::packet::{self, Bad, Frame, Message, payload};
 use super::sol::Console;
@@ -198,6 +198,12 @@ impl Engine {
             (None, Stage::Idle) => Some(self.last_sent + KEEP_ALIVE),
             (None, _) => None,
         }
+    }
+
+    /// The cipher suite that the session has, or that was offered last.
+    #[must_use]
+    pub fn suite(&self) -> Suite {
+        self.numbers.suite
     }
 
     /// The session stands, and nothing is under way.
@@ -491,6 +497,3 @@ impl Engine {
         self.outbox.push_back(datagram);
     }
 }
-
-#[cfg(test)]
-mod tests;

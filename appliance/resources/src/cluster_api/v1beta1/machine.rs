@@ -4,7 +4,7 @@ use crate::shape::{Field, Shape};
 
 use super::super::common;
 
-pub(super) use crate::meta::REFERENCE_SHAPE as CONFIG_REF;
+pub(super) use crate::reference::REFERENCE_SHAPE as CONFIG_REF;
 
 const BOOTSTRAP: Shape = Shape::object(&[
     Field::new("configRef", CONFIG_REF).about("The object from which the bootstrap data is made."),

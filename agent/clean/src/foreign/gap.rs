@@ -1,0 +1,14 @@
+//! Why bytes of a disk or volume cannot be read.
+
+use std::io;
+
+/// Why bytes are not at hand.
+#[derive(Debug)]
+pub(super) enum Gap {
+    /// The disk did not give them.
+    Failed(io::Error),
+    /// They are on a disk that this scan does not have, or behind the end.
+    Elsewhere,
+    /// Where they lie cannot be understood.
+    Unclear(&'static str),
+}

@@ -1,0 +1,47 @@
+//! Cleaning with proof: from what a drive can do and what the policy asks to an erasure whose evidence
+//! was read back from the medium.
+//!
+//! ```text
+//! Drive::examine ─► Abilities ─┐
+//! policy, planned namespaces ──┴─► ladder::build ─► rungs, and why others are left out
+//!                                      │
+//!                 ┌────────────────────▼─────────────────────┐
+//!   busy drive ──►│ climb: await │ plant ─► erase ─► prove   │──► done {method, grade, not reached}
+//!                 │          ▲           └ fell ┘  └ lied ┘  │──► stopped {why}: never done
+//!                 └──────────┴───── the next rung ───────────┘
+//! ```
+//!
+//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`] (what bytes say), [`guard`]. How commands
+//!   and answers look is [`firesteel_drives`]'s.
+//! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
+//!   and the drives [`nvme`], [`ata`] and [`scsi`] on [`firesteel_drives::port::Port`], behind which
+//!   `firesteel_os::drive` talks to the kernel.
+//! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`look`] what is
+//!   on it; what stands on it is [`firesteel_host::assembled`].
+//!
+//! What holds for every sequence of faults (the simulated drive proves it): nothing ends as done while a
+//! sector that was there before can still be read where a sample looked, and on a disk of at most
+//! [`proof::SAMPLES_MAX`] samples that is everywhere; a sanitize that was interrupted is awaited before
+//! anything else is begun; no drive is left locked by us.
+
+pub mod ata;
+pub mod attached;
+mod blocking;
+pub mod cleaned;
+pub mod climb;
+pub mod drive;
+pub mod foreign;
+pub mod guard;
+pub mod ladder;
+pub mod look;
+pub mod medium;
+pub mod nvme;
+pub mod perform;
+pub mod proof;
+pub mod reach;
+pub mod scsi;
+pub mod watch;
+mod zeroing;
+
+#[cfg(test)]
+mod simulated;

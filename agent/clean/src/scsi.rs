@@ -1,0 +1,139 @@
+//! One SCSI disk.
+
+use anyhow::{Context, bail};
+use firesteel_drives::{
+    port::{Cdb, Data, Port},
+    scsi::{
+        ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, Sanitize, Sense, decode_is_supported, is_supported,
+        request_sense, sanitize, sense, test_unit_ready,
+    },
+};
+use firesteel_sysfs::attach::Queue;
+
+use crate::{
+    climb::Fall,
+    drive::{Begun, Drive, Poll, fell, offer},
+    ladder::{Abilities, Method, Offer, Reach},
+};
+
+pub struct ScsiDrive<'a> {
+    pub port: &'a dyn Port,
+    pub queue: Queue,
+    /// Logical block: 512 or 4096.
+    pub block_bytes: u32,
+}
+
+impl std::fmt::Debug for ScsiDrive<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScsiDrive").field("block_bytes", &self.block_bytes).finish_non_exhaustive()
+    }
+}
+
+impl ScsiDrive<'_> {
+    /// `Ok(None)`: done; `Ok(Some)`: the device has something to say.
+    fn send(&self, command: &Cdb, data: Data<'_>) -> anyhow::Result<Option<Sense>> {
+        let answer = self.port.scsi(command, data)?;
+        match sense(&answer.sense) {
+            _ if answer.status == GOOD => Ok(None),
+            Some(sense) => Ok(Some(sense)),
+            None => bail!("the disk refused the command with status {:#04x}", answer.status),
+        }
+    }
+
+    /// A disk that does not know how to tell what it knows, as most of the cheap ones, has no sanitize.
+    fn knows(&self, what: Sanitize) -> anyhow::Result<bool> {
+        let mut data = [0; ANSWER_BYTES];
+        let refused = self.send(&is_supported(SANITIZE, what as u8), Data::In(&mut data))?;
+        match refused {
+            None => Ok(decode_is_supported(&data)),
+            Some(sense) if sense.key == ILLEGAL_REQUEST => Ok(false),
+            Some(sense) => bail!("asking for the disk's commands: {sense}"),
+        }
+    }
+
+    /// What the device says of itself when it is asked for nothing else: first by REQUEST SENSE, which
+    /// alone tells the progress, then by TEST UNIT READY, which keeps telling of a failure.
+    fn state(&self) -> anyhow::Result<Sense> {
+        let mut data = [0; ANSWER_BYTES];
+        if let Some(refused) = self.send(&request_sense(), Data::In(&mut data))? {
+            return Ok(refused);
+        }
+        let told = sense(&data).context("the disk's sense data cannot be read")?;
+        if told.is_sanitizing() || told.is_sanitize_failed() {
+            return Ok(told);
+        }
+        Ok(self.send(&test_unit_ready(), Data::None)?.unwrap_or_default())
+    }
+
+    fn begin(&self, what: Sanitize) -> Result<Begun, Fall> {
+        let (command, list) = sanitize(what, self.block_bytes);
+        let data = if list.is_empty() { Data::None } else { Data::Out(&list) };
+        match self.send(&command, data).map_err(fell)? {
+            None => Ok(Begun::Running),
+            Some(sense) => Err(Fall::Fell(format!("the disk refused it: {sense}"))),
+        }
+    }
+}
+
+impl Drive for ScsiDrive<'_> {
+    fn examine(&self) -> anyhow::Result<Abilities> {
+        let busy = self.state()?.is_sanitizing();
+        let mut offers = Vec::new();
+        for (method, what) in [
+            (Method::SanitizeCrypto, Sanitize::Crypto),
+            (Method::SanitizeBlock, Sanitize::Block),
+            (Method::SanitizeOverwrite, Sanitize::Overwrite),
+        ] {
+            // A disk that is at it answers to little else.
+            if !busy && self.knows(what)? {
+                offers.push(Offer { method, reach: Reach::Disk, barred: None });
+            }
+        }
+        offers.extend(offer(self.queue));
+        Ok(Abilities { offers, rotational: self.queue.rotational, busy, ..Abilities::default() })
+    }
+
+    fn erase(&self, method: Method) -> Result<Begun, Fall> {
+        match method {
+            Method::SanitizeCrypto => self.begin(Sanitize::Crypto),
+            Method::SanitizeBlock => self.begin(Sanitize::Block),
+            Method::SanitizeOverwrite => self.begin(Sanitize::Overwrite),
+            Method::FormatCrypto
+            | Method::FormatUserData
+            | Method::SecureEraseEnhanced
+            | Method::SecureErase
+            | Method::WriteZeroes
+            | Method::Overwrite
+            | Method::Metadata => Err(Fall::Fell(format!("SCSI has no command for {method}"))),
+        }
+    }
+
+    fn poll(&self) -> anyhow::Result<Poll> {
+        let state = self.state()?;
+        if state.is_sanitizing() {
+            return Ok(Poll::Running { progress: state.progress });
+        }
+        if state.is_sanitize_failed() {
+            let left = self.settle().err().map(|error| format!("; {error:#}")).unwrap_or_default();
+            return Ok(Poll::Failed(format!("{state}{left}")));
+        }
+        // Power-on and reset are told once (unit attention); only a ready disk has ended.
+        if state.key != 0 {
+            bail!("the disk is not ready: {state}");
+        }
+        Ok(Poll::Ended("SCSI disk ready after SANITIZE; it keeps no log of it".to_owned()))
+    }
+
+    fn settle(&self) -> anyhow::Result<()> {
+        if !self.state()?.is_sanitize_failed() {
+            return Ok(());
+        }
+        let (command, _) = sanitize(Sanitize::ExitFailureMode, self.block_bytes);
+        match self.send(&command, Data::None)? {
+            None => Ok(()),
+            Some(sense) => {
+                bail!("a sanitize failed, and the disk refuses to leave its failure mode ({sense}): replace it")
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A disk that is large enough for both ways of zeroing to be tried: whichever is faster here, nothing is left.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use firesteel_images::write::{Aborted, Disk, DiskReader};
+use firesteel_sysfs::attach::Queue;
+use firesteel_wire::erasure::{Grade, Policy};
+
+use crate::{
+    drive::Commandless,
+    perform::{Job, clean},
+    watch::Watch,
+    zeroing::Trial,
+};
+
+const BYTES: u64 = 512 << 20;
+
+#[derive(Clone)]
+struct Large(Arc<Mutex<Inner>>);
+
+struct Inner {
+    medium: Vec<u8>,
+    /// Which bytes were zeroed by command, and by writing zeros; in MiB.
+    commanded: BTreeSet<u64>,
+    written: BTreeSet<u64>,
+}
+
+fn mebibytes(offset: u64, bytes: u64) -> impl Iterator<Item = u64> {
+    (offset >> 20)..((offset + bytes) >> 20)
+}
+
+impl Large {
+    fn of(bytes: u64) -> Self {
+        let medium = vec![0x5a; usize::try_from(bytes).unwrap()];
+        Self(Arc::new(Mutex::new(Inner { medium, commanded: BTreeSet::new(), written: BTreeSet::new() })))
+    }
+}
+
+impl Disk for Large {
+    fn size_bytes(&self) -> u64 {
+        self.0.lock().unwrap().medium.len() as u64
+    }
+
+    fn block_bytes(&self) -> u32 {
+        512
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut inner = self.0.lock().unwrap();
+        let at = usize::try_from(offset).unwrap();
+        inner.medium[at..at + data.len()].copy_from_slice(data);
+        inner.written.extend(mebibytes(offset, data.len() as u64));
+        Ok(())
+    }
+
+    fn zero_at(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let mut inner = self.0.lock().unwrap();
+        let at = usize::try_from(offset).unwrap();
+        inner.medium[at..at + usize::try_from(bytes).unwrap()].fill(0);
+        inner.commanded.extend(mebibytes(offset, bytes));
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reader(&self) -> io::Result<Box<dyn DiskReader>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl DiskReader for Large {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let at = usize::try_from(offset).unwrap();
+        buffer.copy_from_slice(&self.0.lock().unwrap().medium[at..at + buffer.len()]);
+        Ok(())
+    }
+}
+
+struct Quiet;
+
+impl Watch for Quiet {
+    fn checkpoint(&self, _activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
+        assert!(done <= total);
+        Ok(())
+    }
+
+    fn pause(&self, _time: Duration) {}
+
+    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+        None
+    }
+}
+
+#[test]
+fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
+    let disk = Large::of(BYTES);
+    let drive = Commandless { queue: Queue { writes_zeroes: true, ..Queue::default() } };
+    let namespaces = BTreeSet::new();
+    let job = Job { drive: &drive, disks: &[&disk], namespaces: &namespaces, policy: Policy::Full, seed: [7; 32] };
+    let cleaned = clean(&job, &Quiet).unwrap();
+    assert_eq!((cleaned.method, cleaned.grade), ("write-zeroes", Grade::Clear));
+    let inner = disk.0.lock().unwrap();
+    assert!(inner.medium.iter().all(|byte| *byte == 0));
+    let all: BTreeSet<u64> = mebibytes(0, BYTES).collect();
+    let trial: BTreeSet<u64> = mebibytes(0, Trial::bytes_of(BYTES).unwrap()).collect();
+    assert!(
+        inner.commanded.is_superset(&trial) && inner.written.is_superset(&trial),
+        "both are tried on the same bytes"
+    );
+    let winner = if cleaned.drive_log.is_empty() { &inner.commanded } else { &inner.written };
+    assert!(winner.is_superset(&all), "{}: the winner did not do all", cleaned.drive_log);
+}
+
+/// Notes what is told of zeroing.
+#[derive(Default)]
+struct Overheard(RefCell<Vec<(u64, u64)>>);
+
+impl Watch for Overheard {
+    fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
+        // That it begins is told without an amount.
+        if activity == "overwrite" && total > 0 {
+            self.0.borrow_mut().push((done, total));
+        }
+        Ok(())
+    }
+
+    fn pause(&self, _time: Duration) {}
+
+    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+        None
+    }
+}
+
+/// S3.30: over all disks of the drive.
+#[test]
+fn an_overwrite_tells_how_far_it_is_before_each_piece() {
+    const PIECE: u64 = 4 << 20;
+    let disks = [Large::of(3 * PIECE), Large::of(2 * PIECE)];
+    let namespaces = BTreeSet::new();
+    let drive = Commandless { queue: Queue::default() };
+    let told = Overheard::default();
+    let job = Job {
+        drive: &drive,
+        disks: &[&disks[0], &disks[1]],
+        namespaces: &namespaces,
+        policy: Policy::Full,
+        seed: [7; 32],
+    };
+    assert_eq!(clean(&job, &told).unwrap().method, "overwrite");
+    let all: Vec<(u64, u64)> = (0..5).map(|piece| (piece * PIECE, 5 * PIECE)).collect();
+    assert_eq!(told.0.into_inner(), all);
+}

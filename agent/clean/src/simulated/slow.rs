@@ -1,0 +1,134 @@
+//! A drive that answers its erase command late: it is told of meanwhile, and no stop interrupts it.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+use std::{
+    collections::BTreeSet,
+    sync::{Condvar, Mutex},
+    time::Duration,
+};
+
+use firesteel_images::write::Aborted;
+use firesteel_sysfs::attach::Queue;
+use firesteel_wire::erasure::Policy;
+
+use super::{tests::faults, *};
+use crate::{
+    ata::AtaDrive,
+    cleaned::{Cleaned, NotCleaned},
+    climb::Fall,
+    drive::{Begun, Drive, Poll},
+    ladder::Abilities,
+    perform::{Job, clean},
+    watch::Watch,
+};
+
+/// What was told, and what it was answered.
+#[derive(Default)]
+struct Told {
+    words: Mutex<Vec<(String, u64, u64)>>,
+    came: Condvar,
+    stop: Option<&'static str>,
+}
+
+impl Watch for Told {
+    fn checkpoint(&self, activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
+        let is_told = !self.words.lock().unwrap().is_empty();
+        match self.stop {
+            Some(reason) if is_told => Err(Aborted { reason: reason.to_owned() }),
+            Some(_) | None => {
+                assert!(!activity.is_empty());
+                Ok(())
+            }
+        }
+    }
+
+    fn pause(&self, _time: Duration) {}
+
+    fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String> {
+        self.words.lock().unwrap().push((activity.to_owned(), done, total));
+        self.came.notify_all();
+        self.stop.map(str::to_owned)
+    }
+
+    fn beat(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+}
+
+/// Erases only after something was told of it three times.
+struct Slow<'a> {
+    drive: AtaDrive<'a>,
+    told: &'a Told,
+    expected: Option<Duration>,
+}
+
+impl Drive for Slow<'_> {
+    fn examine(&self) -> anyhow::Result<Abilities> {
+        self.drive.examine()
+    }
+
+    fn erase(&self, method: Method) -> Result<Begun, Fall> {
+        let words = self.told.words.lock().unwrap();
+        let limit = Duration::from_secs(60);
+        let (words, waited) = self.told.came.wait_timeout_while(words, limit, |words| words.len() < 3).unwrap();
+        drop(words);
+        if waited.timed_out() {
+            return Err(Fall::Stuck("nobody told anything of it".to_owned()));
+        }
+        self.drive.erase(method)
+    }
+
+    fn expected(&self, _method: Method) -> Option<Duration> {
+        self.expected
+    }
+
+    fn poll(&self) -> anyhow::Result<Poll> {
+        self.drive.poll()
+    }
+
+    fn settle(&self) -> anyhow::Result<()> {
+        self.drive.settle()
+    }
+}
+
+fn run(told: &Told, expected: Option<Duration>) -> (Result<Cleaned, NotCleaned>, usize) {
+    let disk = Simulated::new(Kind::Ata, faults(&[Method::SecureErase]));
+    let drive = Slow { drive: AtaDrive::new(&disk, Queue::default()), told, expected };
+    let job = Job { drive: &drive, disks: &[&disk], namespaces: &BTreeSet::new(), policy: Policy::Full, seed: [1; 32] };
+    let ended = clean(&job, told);
+    let left = disk.state().left();
+    (ended, left)
+}
+
+#[test]
+fn an_erase_that_blocks_is_told_of_until_it_answers() {
+    for (expected, says) in [
+        (Some(Duration::from_secs(4 * 3600)), "by the drive's own estimate of 240 min"),
+        (None, "the drive does not say how far it is"),
+    ] {
+        let told = Told::default();
+        let (ended, left) = run(&told, expected);
+        assert_eq!((ended.unwrap().method, left), ("secure-erase", 0));
+        let words = told.words.into_inner().unwrap();
+        let total = if expected.is_some() { BYTES as u64 } else { 0 };
+        let is_right = |(activity, done, of): &(String, u64, u64)| {
+            activity.starts_with("secure-erase")
+                && activity.contains(says)
+                && (*done < total || total == 0)
+                && *of == total
+        };
+        assert!(words.len() >= 3 && words.iter().all(is_right), "{words:?}");
+    }
+}
+
+#[test]
+fn a_stop_waits_for_the_drive_and_says_so() {
+    let told = Told { stop: Some("stopped by the appliance: released"), ..Told::default() };
+    let (ended, left) = run(&told, None);
+    let error = ended.unwrap_err();
+    assert!(error.why.contains("released; the drive cannot be interrupted in secure-erase"), "{error}");
+    assert!(error.why.contains("it ended first") && error.disk_changed && left == 0, "{error}");
+    let words = told.words.into_inner().unwrap();
+    let last = &words.last().unwrap().0;
+    assert!(last.ends_with("released, but the drive cannot be interrupted"), "{last}");
+}

@@ -1,0 +1,249 @@
+//! The gate that every destructive step passes again and again: it holds the step while the
+//! appliance is silent or says hold, and ends it when the appliance says stop.
+
+use std::{
+    sync::{Condvar, Mutex, PoisonError},
+    time::Duration,
+};
+
+use firesteel_wire::limits::{REPLY_FRESH, REPLY_LOST};
+
+/// How often a paused step looks again; also how often its pause is shown as still going on.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Why a step must end early.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stop {
+    #[error("stopped by the appliance: {0}")]
+    Told(String),
+    #[error("no answer from the appliance for {} minutes; going on could destroy what is no longer ours", .0.as_secs() / 60)]
+    Lost(Duration),
+}
+
+/// Shared by the reporter, which opens it, and the step, which passes it.
+pub struct Gate {
+    clock: Box<dyn Fn() -> Duration + Send + Sync>,
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Seen {
+    last_reply: Duration,
+    told: Option<String>,
+    /// Why nothing may be destroyed, by the newest reply.
+    hold: Option<String>,
+}
+
+impl Seen {
+    fn at(&self, now: Duration) -> Result<Option<Pause<'_>>, Stop> {
+        if let Some(reason) = &self.told {
+            return Err(Stop::Told(reason.clone()));
+        }
+        let age = now.saturating_sub(self.last_reply);
+        Ok(match (freshness(age), &self.hold) {
+            (Freshness::Lost, _) => return Err(Stop::Lost(age)),
+            (Freshness::Paused, _) => Some(Pause::Silent(age)),
+            (Freshness::Fresh, Some(why)) => Some(Pause::Held(why)),
+            (Freshness::Fresh, None) => None,
+        })
+    }
+}
+
+/// Why a step waits at the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause<'a> {
+    /// The appliance has said nothing for so long.
+    Silent(Duration),
+    /// It says that nothing may be destroyed, and why.
+    Held(&'a str),
+}
+
+impl std::fmt::Display for Pause<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Silent(age) => write!(f, "no answer from the appliance for {} s", age.as_secs()),
+            Self::Held(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    /// A gate that is open from now on. The clock must not jump.
+    pub fn new(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        let last_reply = clock();
+        let seen = Mutex::new(Seen { last_reply, told: None, hold: None });
+        Self { clock: Box::new(clock), seen, changed: Condvar::new() }
+    }
+
+    /// A good reply came, which says why nothing may be destroyed, or that it may.
+    pub fn renew(&self, hold: Option<&str>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.last_reply = (self.clock)();
+        seen.hold = hold.map(str::to_owned);
+        drop(seen);
+        self.changed.notify_all();
+    }
+
+    /// Ends whatever passes next.
+    pub fn stop(&self, reason: String) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).told = Some(reason);
+        self.changed.notify_all();
+    }
+
+    /// Whether somebody said stop; for steps that destroy nothing.
+    pub fn check_told(&self) -> Result<(), Stop> {
+        match &self.seen.lock().unwrap_or_else(PoisonError::into_inner).told {
+            Some(reason) => Err(Stop::Told(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Why [`Gate::pass`] would not return at once with success, in words. Never waits.
+    pub fn look(&self) -> Option<String> {
+        match self.seen.lock().unwrap_or_else(PoisonError::into_inner).at((self.clock)()) {
+            Ok(None) => None,
+            Ok(Some(pause)) => Some(pause.to_string()),
+            Err(stop) => Some(stop.to_string()),
+        }
+    }
+
+    /// Returns at once while replies are fresh and say no hold; otherwise waits until it is so again, or must
+    /// end. `paused` hears what is waited for, and at the end of a pause `None`.
+    pub fn pass(&self, paused: &mut dyn FnMut(Option<Pause<'_>>)) -> Result<(), Stop> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waited = false;
+        loop {
+            let Some(pause) = seen.at((self.clock)())? else {
+                if waited {
+                    paused(None);
+                }
+                return Ok(());
+            };
+            waited = true;
+            paused(Some(pause));
+            seen = self.changed.wait_timeout(seen, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Whether a destructive step may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    Fresh,
+    Paused,
+    Lost,
+}
+
+/// By the age of the last good reply.
+#[must_use]
+pub fn freshness(reply_age: Duration) -> Freshness {
+    if reply_age <= REPLY_FRESH {
+        Freshness::Fresh
+    } else if reply_age <= REPLY_LOST {
+        Freshness::Paused
+    } else {
+        Freshness::Lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use super::*;
+
+    fn gate() -> (Arc<AtomicU64>, Gate) {
+        let now = Arc::new(AtomicU64::new(1_000_000));
+        let clock = Arc::clone(&now);
+        (now, Gate::new(move || Duration::from_millis(clock.load(Ordering::SeqCst))))
+    }
+
+    fn advance(now: &AtomicU64, by: Duration) {
+        now.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    #[test]
+    fn open_while_replies_are_fresh_and_shut_by_a_stop() {
+        let (now, gate) = gate();
+        advance(&now, REPLY_FRESH);
+        assert_eq!(gate.pass(&mut |_| {}), Ok(()));
+        assert_eq!(gate.look(), None);
+        gate.stop("released".into());
+        assert_eq!(gate.look().as_deref(), Some("stopped by the appliance: released"));
+        assert_eq!(gate.pass(&mut |_| {}), Err(Stop::Told("released".into())));
+        assert_eq!(gate.check_told(), Err(Stop::Told("released".into())));
+    }
+
+    #[test]
+    fn a_pause_ends_with_the_next_reply() {
+        let (now, gate) = gate();
+        advance(&now, REPLY_FRESH * 2);
+        let mut heard = Vec::new();
+        // The reply comes while the step waits: the callback runs with the gate locked, so the
+        // clock goes back instead, which is the same to the gate.
+        let result = gate.pass(&mut |pause| {
+            heard.push(match pause {
+                Some(Pause::Silent(age)) => Some(age),
+                Some(Pause::Held(_)) | None => None,
+            });
+            now.store(1_000_000, Ordering::SeqCst);
+        });
+        assert_eq!(result, Ok(()));
+        assert_eq!(heard, [Some(REPLY_FRESH * 2), None]);
+    }
+
+    #[test]
+    fn a_hold_lasts_until_a_reply_without_it() {
+        let (now, gate) = gate();
+        gate.renew(Some("halted"));
+        assert_eq!(gate.check_told(), Ok(()), "what destroys nothing goes on");
+        let heard = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let step = scope.spawn(|| {
+                gate.pass(&mut |pause| {
+                    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                    heard.push(pause.map(|pause| matches!(pause, Pause::Held("halted"))));
+                })
+            });
+            while heard.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                std::thread::yield_now();
+            }
+            gate.renew(None);
+            assert_eq!(step.join().unwrap_or_else(|_| unreachable!()), Ok(()));
+        });
+        let heard = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!((heard.first(), heard.last()), (Some(&Some(true)), Some(&None)));
+        // Held and then silent: it is given up as any other.
+        gate.renew(Some("halted"));
+        let result = gate.pass(&mut |_| advance(&now, REPLY_LOST * 2));
+        assert!(matches!(result, Err(Stop::Lost(_))), "{result:?}");
+    }
+
+    #[test]
+    fn a_long_silence_ends_the_step() {
+        let (now, gate) = gate();
+        advance(&now, REPLY_FRESH * 2);
+        let result = gate.pass(&mut |_| advance(&now, REPLY_LOST));
+        assert!(matches!(result, Err(Stop::Lost(age)) if age > REPLY_LOST));
+        gate.renew(None);
+        assert_eq!(gate.pass(&mut |_| {}), Ok(()));
+    }
+
+    #[test]
+    fn replies_grow_stale_and_then_are_lost() {
+        assert_eq!(freshness(REPLY_FRESH), Freshness::Fresh);
+        assert_eq!(freshness(REPLY_FRESH + Duration::from_millis(1)), Freshness::Paused);
+        assert_eq!(freshness(REPLY_LOST), Freshness::Paused);
+        assert_eq!(freshness(REPLY_LOST + Duration::from_millis(1)), Freshness::Lost);
+    }
+}

@@ -1,0 +1,290 @@
+//! The steps of a plan, one file each. A step runs in a thread of its own, does its work on the
+//! [`Host`], and returns the evidence that it is done, or why not. It knows neither the appliance
+//! nor the other steps.
+//!
+//! ```text
+//! plan ─► run, run_at_once ─► inspect | clear_metadata | erase_disk | write_image | hand_off | set_boot_entry | leave
+//!                               │ before and while a disk is changed        │ what they decide
+//!                               ▼                                           ▼
+//!                        gate (go on?), board (how far, receipts)     disk, forms, filesystem: pure
+//! ```
+
+pub mod board;
+mod clear_metadata;
+pub mod disk;
+mod erase_disk;
+pub mod filesystem;
+pub mod forms;
+pub mod gate;
+mod guard;
+mod hand_off;
+mod inspect;
+mod leave;
+mod pace;
+mod set_boot_entry;
+pub mod tls;
+mod write_image;
+
+use std::{
+    cell::{Cell, RefCell},
+    error::Error,
+    path::Path,
+    time::Duration,
+};
+
+use firesteel_host::Host;
+use firesteel_images::write::{
+    Aborted, Control, Device, Disk as _, DiskReader, Phase, Progress, gpt::Table, read_table,
+};
+use firesteel_sysfs::disks::SeenDisk;
+use firesteel_wire::{Disk, DiskIdentity, Evidence, Step};
+
+use guard::Guarded;
+use pace::Pace;
+
+use crate::{
+    board::Board,
+    gate::{Gate, Pause},
+};
+
+/// How often a long step says on the console how far it is.
+const CONSOLE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A step that did not reach its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Failure {
+    /// What happened and what to do, for people.
+    pub error: String,
+    pub disk_changed: bool,
+}
+
+impl Failure {
+    /// Nothing on the disk was changed.
+    fn untouched(error: impl Into<anyhow::Error>) -> Self {
+        Self { error: format!("{:#}", error.into()), disk_changed: false }
+    }
+}
+
+/// How the agent leaves the ramdisk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Reboot,
+    PowerOff,
+}
+
+impl Exit {
+    /// The word in receipts.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Exit::Reboot => "reboot",
+            Exit::PowerOff => "power-off",
+        }
+    }
+}
+
+/// What a finished step leaves: its evidence, and whether the host leaves now.
+#[derive(Debug)]
+pub struct Finished {
+    pub evidence: Evidence,
+    pub exit: Option<Exit>,
+}
+
+/// Everything that a step works with.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    pub host: &'a dyn Host,
+    pub gate: &'a Gate,
+    pub board: &'a Board,
+    /// All steps of the plan.
+    pub steps: &'a [Step],
+    /// Index of the step in its plan.
+    pub index: u32,
+    /// For the image; speaks to the appliance only.
+    pub http: &'a reqwest::Client,
+    /// The appliance's address without port: nothing is fetched from anywhere else.
+    pub appliance: &'a str,
+}
+
+impl std::fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// How many of the steps that are left run at once, the first among them; at least one, where there is one.
+#[must_use]
+pub fn at_once(steps: &[Step]) -> usize {
+    let erasures = steps.iter().take_while(|step| matches!(step, Step::EraseDisk { .. })).count();
+    erasures.max(usize::from(!steps.is_empty()))
+}
+
+/// Runs steps that may run at once, each to its end; the first one's index is the job's. `started` and `ended` hear
+/// of each as it happens, from any thread. Whether all of them reached their ends.
+pub fn run_at_once(
+    job: &Job<'_>,
+    steps: &[Step],
+    started: &(dyn Fn(u32) + Sync),
+    ended: &(dyn Fn(u32, &Result<Finished, Failure>) + Sync),
+) -> bool {
+    let steps: Vec<(u32, &Step)> = (job.index..).zip(steps).collect();
+    erase_disk::run_all(job, &steps, started, ended).values().all(Result::is_ok)
+}
+
+/// Runs one step to its end.
+pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
+    job.gate.check_told().map_err(Failure::untouched)?;
+    if step.is_destructive() {
+        job.begin()?;
+    }
+    let evidence = match step {
+        Step::Inspect => inspect::run(job),
+        Step::ClearMetadata { disk, own_names, override_guards, was_vacant, is_named } => {
+            let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
+            clear_metadata::run(job, &Guarded { disk, own_names, override_guards, was_vacant, is_named })?
+        }
+        Step::EraseDisk { .. } => {
+            let mut ends = erase_disk::run_all(job, &[(job.index, step)], &|_| {}, &|_, _| {});
+            let lost = || Failure::untouched(anyhow::anyhow!("the step has no end"));
+            return ends.remove(&job.index).unwrap_or_else(|| Err(lost()));
+        }
+        Step::WriteImage { disk, image, disk_guid, own_names, override_guards, was_vacant, is_named } => {
+            let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
+            let guarded = Guarded { disk, own_names, override_guards, was_vacant, is_named };
+            write_image::run(job, &guarded, image, disk_guid)?
+        }
+        Step::HandOff { disk, files, forms } => hand_off::run(job, disk, files, forms.as_deref())?,
+        Step::SetBootEntry { disk, label } => set_boot_entry::run(job, disk, label)?,
+        Step::Reboot => return Ok(leave::run(Exit::Reboot)),
+        Step::PowerOff => return Ok(leave::run(Exit::PowerOff)),
+    };
+    Ok(Finished { evidence, exit: None })
+}
+
+impl Job<'_> {
+    /// Before anything is destroyed.
+    fn begin(&self) -> Result<(), Failure> {
+        self.board.check_kept().map_err(Failure::untouched)?;
+        self.wait_until_fresh().map_err(Failure::untouched)
+    }
+
+    fn wait_until_fresh(&self) -> Result<(), crate::gate::Stop> {
+        self.gate.pass(&mut |pause| show_pause(self.board, self.index, pause))
+    }
+
+    /// Compares the disks with the plan as they are this moment, and opens the one that it names.
+    fn open(&self, wanted: &DiskIdentity) -> Result<(Disk, Device), Failure> {
+        let disk = disk::resolve(wanted, &self.host.disks()).map_err(Failure::untouched)?;
+        let device = self.host.open_disk(Path::new(&disk.device)).map_err(Failure::untouched)?;
+        let seen = self.seen(device.number(), &disk.device)?;
+        disk::resolve(wanted, &[seen]).map_err(Failure::untouched)?;
+        if device.size_bytes() != wanted.size_bytes {
+            let error = format!(
+                "{} has {} bytes now, not {} as the plan says",
+                disk.device,
+                device.size_bytes(),
+                wanted.size_bytes
+            );
+            return Err(Failure { error, disk_changed: false });
+        }
+        Ok((disk, device))
+    }
+
+    /// The disk behind something of it that is open, its identity read again: the name by which it was opened
+    /// may have come to mean another one between the look and the opening.
+    fn seen(&self, number: u64, device: &str) -> Result<SeenDisk, Failure> {
+        let seen = self.host.numbered(number).filter(|seen| seen.disk.device == device);
+        seen.ok_or_else(|| {
+            Failure::untouched(anyhow::anyhow!("{device} went away or became another disk while it was opened"))
+        })
+    }
+}
+
+fn show_pause(board: &Board, index: u32, pause: Option<Pause<'_>>) {
+    match pause {
+        Some(pause) => board.activity(index, &format!("paused: {pause}")),
+        None => board.activity(index, ""),
+    }
+}
+
+/// The partition table of an opened disk.
+fn table_of(device: &Device) -> anyhow::Result<(Box<dyn DiskReader>, Table)> {
+    let reader = device.reader()?;
+    let table = read_table(&*reader, device.size_bytes(), device.block_bytes())?
+        .ok_or_else(|| anyhow::anyhow!("the image has no GUID partition table, so its partitions cannot be found"))?;
+    Ok((reader, table))
+}
+
+/// Bytes for people, with one decimal.
+fn bytes_text(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let value = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", value / 1e6),
+        _ => format!("{:.1} GB", value / 1e9),
+    }
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Watches the image writer: shows how far it is, holds it while replies are stale, stops it when
+/// the appliance says so.
+struct Watch<'a> {
+    job: &'a Job<'a>,
+    shown: Cell<(Option<Phase>, Duration)>,
+    passed: Cell<bool>,
+    pace: RefCell<Pace>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(job: &'a Job<'a>) -> Self {
+        Self { job, shown: Cell::new((None, Duration::ZERO)), passed: Cell::new(false), pace: RefCell::default() }
+    }
+
+    /// Whether the work was let through at least once.
+    fn passed(&self) -> bool {
+        self.passed.get()
+    }
+
+    fn show(&self, progress: Progress) {
+        let now = self.job.host.uptime();
+        let (phase, at) = self.shown.get();
+        if phase == Some(progress.phase) && now.saturating_sub(at) < CONSOLE_INTERVAL {
+            return;
+        }
+        self.shown.set((Some(progress.phase), now));
+        let percent = progress.done_bytes.saturating_mul(100).checked_div(progress.total_bytes).unwrap_or(0);
+        tracing::info!(
+            "{}: {} of {} ({percent} %)",
+            progress.phase,
+            bytes_text(progress.done_bytes),
+            bytes_text(progress.total_bytes)
+        );
+    }
+}
+
+impl Control for Watch<'_> {
+    fn checkpoint(&self, progress: Progress) -> Result<(), Aborted> {
+        let activity = progress.phase.to_string();
+        let rate = self.pace.borrow_mut().take(&activity, progress.done_bytes, self.job.host.uptime());
+        self.job.board.progress(self.job.index, &activity, progress.done_bytes, progress.total_bytes, rate);
+        self.show(progress);
+        self.job.wait_until_fresh().map_err(|stop| Aborted { reason: stop.to_string() })?;
+        if !self.passed.replace(true) {
+            self.job.board.disk_changes(self.job.index);
+        }
+        Ok(())
+    }
+}

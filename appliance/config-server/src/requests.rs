@@ -1,0 +1,469 @@
+//! The config server (S1-6): which config a host gets that asks by its token, and why it gets none.
+//!
+//! ```text
+//! request ─► Accept ─► token ─► host ─► still to be had? ─► its stub led there? ─► Secret of the namespace, or pool
+//!                                                                                         │
+//!            refusal: counted, and told of the host where one is known ◄──────────────────┤
+//!                                                on disk before it leaves (*fetched*) ◄───┘
+//! ```
+//!
+//! A name is that of a Secret of the type `firesteel.dev/config` in the host's namespace, or else of a pool. A host
+//! gets what the user data fetches that it was handed over, what those configs fetch in turn, and nothing else: a Secret
+//! that is changed or gone since neither ends the token of an installed host nor widens what it opens. A request without a
+//! token gets a pool's config where the operator has said so, as upstream's server answers everybody; there a token that
+//! opens nothing is no worse than none.
+//!
+//! HEAD is answered as GET would be and changes nothing, nor is it told when it is refused. Repeats of a host are answered
+//! alike until its OS says that it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not
+//! end a host.
+
+use std::{net::IpAddr, sync::Arc};
+
+use firesteel_boot::{Claims, Purpose};
+use firesteel_handoff::wanted_arguments;
+use firesteel_ignition::{
+    self as ignition, SpecVersion, accept, down,
+    render::{self, Additions},
+};
+use firesteel_kube::Status;
+use firesteel_plan::{
+    instance::{Standing, note_rendered, record_of, standing},
+    journal,
+};
+use firesteel_resources::{
+    Secret,
+    secret::{CONFIG_KEY, CONFIG_TYPE},
+};
+use firesteel_runtime::{HostKey, event, field};
+use firesteel_wire::hand_off::{Arguments, is_argument};
+use serde_json::Value;
+
+use crate::{ConfigController, ConfigRefusal, pools::unrendered};
+
+/// Who does not name it in `Accept` is no Ignition and gets a Secret's config as it stands.
+const MEDIA_TYPE: &str = "vnd.coreos.ignition+json";
+
+/// Configs that are looked through for what they fetch in turn.
+const CONFIGS_MAX: usize = 64;
+
+/// What somebody asks for.
+#[derive(Clone, Copy)]
+pub struct ConfigAsk<'a> {
+    pub name: &'a str,
+    pub token: Option<&'a str>,
+    /// The header `Accept`.
+    pub accept: Option<&'a str>,
+    /// HEAD: nothing is changed by it.
+    pub head: bool,
+    pub remote: IpAddr,
+}
+
+/// Without the token.
+impl std::fmt::Debug for ConfigAsk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfigAsk").field("name", &self.name).field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+/// A host that proved itself.
+struct Asker {
+    key: HostKey,
+    claims: Claims,
+}
+
+/// What there is to serve by a name.
+enum Found {
+    Secret(Box<Secret>),
+    Pool(Arc<render::Rendered>),
+}
+
+impl Found {
+    /// The name of what was rendered; none for a Secret.
+    fn rendered(&self) -> &str {
+        match self {
+            Self::Secret(_) => "",
+            Self::Pool(rendered) => &rendered.name,
+        }
+    }
+}
+
+impl ConfigController {
+    /// The config that somebody asks for.
+    ///
+    /// # Errors
+    /// Why there is none for him.
+    pub async fn host_config(&self, ask: ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+        let answer = self.config_of(&ask).await;
+        let word = match &answer {
+            Ok(_) if ask.head => "head",
+            Ok(_) => "served",
+            Err(refusal) => refusal.word(),
+        };
+        self.count(word);
+        answer
+    }
+
+    async fn config_of(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+        let version = accept::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
+        let Some(token) = ask.token else {
+            let answer = self.config_for_anybody(ask, version).await;
+            if answer == Err(ConfigRefusal::NoToken) {
+                self.refused_nobody(ask, &ConfigRefusal::NoToken).await;
+            }
+            return answer;
+        };
+        let (asker, refusal) = match self.asker_of(token).await {
+            Ok(asker) => match self.config_for_host(ask, version, &asker).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(refusal) => {
+                    self.refused(&asker, ask, &refusal).await;
+                    (Some(asker), refusal)
+                }
+            },
+            Err(refusal) => {
+                if refusal.is_of_nobody() {
+                    self.refused_nobody(ask, &refusal).await;
+                }
+                (None, refusal)
+            }
+        };
+        if !refusal.is_of_token() || !self.config().settings.without_token {
+            return Err(refusal);
+        }
+        self.config_despite(ask, version, asker.as_ref(), refusal).await
+    }
+
+    /// Who is who, by his token.
+    async fn asker_of(&self, token: &str) -> Result<Asker, ConfigRefusal> {
+        let claims = self.config().sealer.read(token, Purpose::Instance).map_err(ConfigRefusal::BadToken)?;
+        if !self.knows_hosts().await {
+            return Err(ConfigRefusal::Starting);
+        }
+        let hosts = self.hosts();
+        // Ignition would take it for final that there is no such host.
+        let unknown = || hosts.undecodable().map_or(ConfigRefusal::NoHost, ConfigRefusal::Store);
+        let key = hosts.by_uid(&claims.subject).cloned().ok_or_else(unknown)?;
+        Ok(Asker { key, claims })
+    }
+
+    /// What everybody gets, for one whose token opens nothing. His host's own Secret of this name is meant before a pool.
+    async fn config_despite(
+        &self,
+        ask: &ConfigAsk<'_>,
+        version: SpecVersion,
+        asker: Option<&Asker>,
+        refusal: ConfigRefusal,
+    ) -> Result<Vec<u8>, ConfigRefusal> {
+        if let Some(asker) = asker
+            && self.config_secret(&asker.key.namespace, ask.name).await.map_err(store)?.is_some()
+        {
+            return Err(refusal);
+        }
+        let answer = self.config_for_anybody(ask, version).await;
+        if answer == Err(ConfigRefusal::Unknown) {
+            return Err(refusal);
+        }
+        self.count(refusal.word());
+        answer
+    }
+
+    /// As upstream serves: whoever reaches the port may read what is in a pool's config.
+    async fn config_for_anybody(&self, ask: &ConfigAsk<'_>, version: SpecVersion) -> Result<Vec<u8>, ConfigRefusal> {
+        if !self.config().settings.without_token {
+            return Err(ConfigRefusal::NoToken);
+        }
+        let rendered = self.pool_of(ask.name).await?;
+        let served = render::serve(&rendered, &Additions::default(), version)?;
+        tracing::info!(remote = %ask.remote, config = ask.name, "a config was served without a token");
+        Ok(served.bytes)
+    }
+
+    async fn config_for_host(
+        &self,
+        ask: &ConfigAsk<'_>,
+        version: SpecVersion,
+        asker: &Asker,
+    ) -> Result<Vec<u8>, ConfigRefusal> {
+        let handed_over = self.handed_over(asker).await?;
+        self.check_leads_there(&asker.key, &handed_over, ask.name).await?;
+        let found = self.find_config(&asker.key, ask.name).await?;
+        let files = self.instance_files(&asker.key, &asker.claims);
+        let bytes = match &found {
+            Found::Pool(rendered) => {
+                render::serve(rendered, &Additions { files, ..Additions::default() }, version)?.bytes
+            }
+            Found::Secret(secret) => {
+                // The agent set what the user data's own configs ask of the kernel, and nothing of what those fetch.
+                let are_arguments_set = handed_over.iter().any(|own| own == ask.name);
+                let whole = ignition::with_files(content(secret)?, &files).map_err(|error| {
+                    ConfigRefusal::Unfit(format!("the Secret {} holds no config that can be served: {error}", ask.name))
+                })?;
+                let asked = ask.accept.filter(|accept| accept.contains(MEDIA_TYPE)).map(|_| version);
+                for_client(whole, asked, are_arguments_set)?
+            }
+        };
+        // What it fetches in turn takes the same token.
+        let token = ask.token.unwrap_or_default();
+        let bytes = ignition::with_config_token(&bytes, self.config_origins(), token)
+            .map_err(|error| ConfigRefusal::Unfit(error.to_string()))?;
+        if !ask.head {
+            self.fetched(ask, asker, found.rendered()).await?;
+        }
+        Ok(bytes)
+    }
+
+    /// The configs that the user data fetches which the asker's disk has.
+    async fn handed_over(&self, asker: &Asker) -> Result<Vec<String>, ConfigRefusal> {
+        let journal = self.config().journals.read(&asker.key).await.map_err(store)?;
+        let journal = journal.ok_or(ConfigRefusal::NoHost)?;
+        open(standing(&journal, asker.claims.attempt, self.token_age()))?;
+        Ok(journal::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
+    }
+
+    /// A token opens the configs that the host's own user data fetches, those that these fetch, and no other.
+    async fn check_leads_there(&self, key: &HostKey, handed_over: &[String], name: &str) -> Result<(), ConfigRefusal> {
+        let mut names = handed_over.to_vec();
+        let (mut at, mut passing) = (0, None);
+        while !names.iter().any(|own| own == name) {
+            let Some(next) = names.get(at).filter(|_| at < CONFIGS_MAX) else {
+                // What cannot be read now may lead there: Ignition must not take it for final.
+                if let Some(refusal) = passing {
+                    return Err(refusal);
+                }
+                let origin = self.config_origins().first().cloned().unwrap_or_default();
+                return Err(ConfigRefusal::Other(format!(
+                    "the user data that host {key} was installed with does not fetch the config {}: let it merge \
+                     {origin}{}, which counts from the next installation on",
+                    field(name),
+                    field(name),
+                )));
+            };
+            let found = self.find_config(key, next).await;
+            let further = match found.and_then(|found| self.leads_to(&found)) {
+                Ok(further) => further,
+                Err(error @ (ConfigRefusal::Store(_) | ConfigRefusal::Starting)) => return Err(error),
+                Err(error) => {
+                    if error.status() >= 500 {
+                        passing.get_or_insert(error);
+                    }
+                    Vec::new()
+                }
+            };
+            for more in further {
+                if !names.contains(&more) {
+                    names.push(more);
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn leads_to(&self, found: &Found) -> Result<Vec<String>, ConfigRefusal> {
+        let origins = self.config_origins();
+        Ok(match found {
+            Found::Pool(rendered) => ignition::fetched_from(rendered.config.to_string().as_bytes(), origins),
+            Found::Secret(secret) => ignition::fetched_from(content(secret)?, origins),
+        })
+    }
+
+    /// What configs of this appliance ask of the kernel's command line, as far as they are there. Clients before 3.3.0 are
+    /// not told of it (S1.30), so the agent sets it.
+    pub(crate) async fn kernel_arguments_of(&self, namespace: &str, names: &[String]) -> Result<Arguments, Status> {
+        let mut all = Arguments::default();
+        for name in names {
+            let secret = self.config_secret(namespace, name).await?;
+            let wanted = match (&secret, self.inner.pools.rendered(name)) {
+                (Some(secret), _) => {
+                    let config = secret.get(CONFIG_KEY).and_then(|text| serde_json::from_slice(text).ok());
+                    wanted_arguments(&config.unwrap_or_default())
+                }
+                (None, Ok(rendered)) => wanted_arguments(&rendered.config),
+                // Who is written is told by [`Self::check_rendered`], who fetches it by its refusal.
+                (None, Err(_)) => continue,
+            };
+            all.append.extend(wanted.append);
+            all.delete.extend(wanted.delete);
+        }
+        Ok(all)
+    }
+
+    /// Whether every config that user data names can be known now: nobody can tell the kernel arguments of a pool that is
+    /// there and not rendered, and a host that is written has no other chance to get them. What does not exist may be
+    /// made before it is fetched.
+    pub(crate) async fn check_rendered(&self, key: &HostKey, names: &[String]) -> Result<(), ConfigRefusal> {
+        for name in names {
+            match self.find_config(key, name).await {
+                Ok(_) | Err(ConfigRefusal::Unknown) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(())
+    }
+
+    async fn pool_of(&self, name: &str) -> Result<Arc<render::Rendered>, ConfigRefusal> {
+        if !self.inner.pools.are_read(&*self.config().runtime).await {
+            return Err(ConfigRefusal::Starting);
+        }
+        match self.inner.pools.rendered(name) {
+            // Ignition takes it for final that there is none: it must not be one that no pass has seen.
+            Err(ConfigRefusal::Unknown) => match self.inner.pool_objects.get("", name).await {
+                Ok(None) => Err(ConfigRefusal::Unknown),
+                Ok(Some(_)) => Err(unrendered(name, None)),
+                Err(status) => Err(store(status)),
+            },
+            answer => answer,
+        }
+    }
+
+    /// The Secret with a config of this name; others are not for hosts.
+    async fn config_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Status> {
+        let secret = self.inner.secrets.get(namespace, name).await?;
+        Ok(secret.filter(|secret: &Secret| secret.type_ == CONFIG_TYPE))
+    }
+
+    async fn find_config(&self, key: &HostKey, name: &str) -> Result<Found, ConfigRefusal> {
+        match self.config_secret(&key.namespace, name).await.map_err(store)? {
+            Some(secret) => Ok(Found::Secret(Box::new(secret))),
+            None => self.pool_of(name).await.map(Found::Pool),
+        }
+    }
+
+    /// On disk before the config leaves.
+    async fn fetched(&self, ask: &ConfigAsk<'_>, asker: &Asker, rendered: &str) -> Result<(), ConfigRefusal> {
+        let (now, age, attempt) = (self.now(), self.token_age(), asker.claims.attempt);
+        let name = field(ask.name);
+        let standing = self
+            .config()
+            .journals
+            .change(&asker.key, |status| {
+                let standing = standing(status, attempt, age);
+                if standing == Standing::Open {
+                    let record = record_of(status, attempt);
+                    let is_first = record.config_fetched_at.is_none();
+                    record.config_fetched_at.get_or_insert(now);
+                    record.config.clone_from(&name);
+                    if !rendered.is_empty() {
+                        note_rendered(record, rendered);
+                    }
+                    if is_first {
+                        let what = if rendered.is_empty() { name.clone() } else { format!("{name} ({rendered})") };
+                        status.note(event(now, attempt, "config_fetched", format!("{what} by {}", ask.remote)));
+                    }
+                }
+                standing
+            })
+            .await
+            .map_err(store)?;
+        self.config().queue.wake(&asker.key);
+        open(standing.ok_or(ConfigRefusal::NoHost)?)
+    }
+
+    /// Told on the host: in its timeline and as an event, but not more often than each [`crate::refusal::TOLD_EVERY`].
+    async fn refused(&self, asker: &Asker, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
+        if ask.head || !refusal.is_told() {
+            return;
+        }
+        let now = self.now();
+        let Asker { key, claims } = asker;
+        let told = self.hosts().get_mut(key).and_then(|host| host.refusals.next(now));
+        // So many came since the last one that was told.
+        let Some(before) = told else { return };
+        let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
+        let text = format!("{} was refused its config {}: {refusal}{also}", ask.remote, field(ask.name));
+        tracing::warn!(host = %key, remote = %ask.remote, why = refusal.word(), "a config was refused");
+        let noted = event(now, claims.attempt, "config_refused", text.clone());
+        if let Err(status) = self.config().journals.change(key, |status| status.note_again(noted.clone())).await {
+            tracing::warn!(host = %key, error = %status.message, "writing the timeline");
+        }
+        self.events().tell_of(key, &claims.subject, "ConfigRefused", true, text);
+    }
+
+    /// Nobody's host can be told: the Provisioning object is, and the log, as seldom.
+    async fn refused_nobody(&self, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
+        if ask.head {
+            return;
+        }
+        let told = self.strangers().next(self.now());
+        let Some(before) = told else { return };
+        tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
+        let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
+        let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, field(ask.name));
+        self.events().tell_of_network("ConfigRefused", true, text).await;
+    }
+
+    /// What every URL of a config of ours begins with; that of managed stubs comes first.
+    fn config_origins(&self) -> &[String] {
+        &self.inner.origins.urls
+    }
+}
+
+fn content(secret: &Secret) -> Result<&[u8], ConfigRefusal> {
+    let name = &secret.metadata.name;
+    let missing = || ConfigRefusal::Unfit(format!("the Secret {name} has no key {CONFIG_KEY}: put the config there"));
+    secret.get(CONFIG_KEY).ok_or_else(missing)
+}
+
+/// A Secret's config as it stands, unless the client said that it reads an older version alone.
+fn for_client(config: Vec<u8>, asked: Option<SpecVersion>, are_arguments_set: bool) -> Result<Vec<u8>, ConfigRefusal> {
+    let Some(version) = asked else { return Ok(config) };
+    let mut value: Value =
+        serde_json::from_slice(&config).map_err(|_| ConfigRefusal::Unfit("it is no JSON".to_owned()))?;
+    let own = value.pointer("/ignition/version").and_then(Value::as_str).and_then(SpecVersion::named);
+    if own.is_none_or(|own| own <= version) {
+        return Ok(config);
+    }
+    if are_arguments_set && version < SpecVersion::V3_3 {
+        take_set_arguments(&mut value);
+    }
+    let fault = |fault| ConfigRefusal::Serve(render::ServeError::Unsaid { version, fault });
+    Ok(down::convert(value, version).map_err(fault)?.to_string().into_bytes())
+}
+
+/// Takes out the kernel arguments that the agent has set in the boot loader; a client that knows none need not be told.
+/// Those that it could not set stay, and are refused by their name.
+fn take_set_arguments(config: &mut Value) {
+    for list in ["/kernelArguments/shouldExist", "/kernelArguments/shouldNotExist"] {
+        if let Some(Value::Array(arguments)) = config.pointer_mut(list) {
+            arguments.retain(|argument| !argument.as_str().is_some_and(is_argument));
+        }
+    }
+}
+
+fn open(standing: Standing) -> Result<(), ConfigRefusal> {
+    match standing {
+        Standing::Open => Ok(()),
+        Standing::Ended => Err(ConfigRefusal::Ended),
+        Standing::Replaced => Err(ConfigRefusal::Replaced),
+        Standing::Expired => Err(ConfigRefusal::Expired),
+    }
+}
+
+fn store(status: Status) -> ConfigRefusal {
+    ConfigRefusal::Store(status.message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kernel_arguments_that_the_agent_set_hold_no_old_client_up() {
+        let config = |words: Value| {
+            let arguments = json!({"shouldExist": words, "shouldNotExist": ["splash"]});
+            json!({"ignition": {"version": "3.3.0"}, "kernelArguments": arguments}).to_string().into_bytes()
+        };
+        let old = Some(SpecVersion::V3_2);
+        let served = for_client(config(json!(["quiet"])), old, true).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&served).unwrap(), json!({"ignition": {"version": "3.2.0"}}));
+        for (words, is_set) in [(json!(["quiet", "two words"]), true), (json!(["quiet"]), false)] {
+            let refusal = for_client(config(words), old, is_set).unwrap_err();
+            assert!(refusal.to_string().contains("kernelArguments"), "{refusal}");
+        }
+        let new = for_client(config(json!(["quiet"])), Some(SpecVersion::V3_3), true).unwrap();
+        assert_eq!(new, config(json!(["quiet"])), "who reads them is told");
+    }
+}

@@ -1,0 +1,122 @@
+//! Logins at BMCs: with which credentials, and when one may be tried without locking an account.
+
+use std::{fmt, sync::Arc};
+
+use firesteel_bmc::{BmcAddress, Credentials, Tls};
+use firesteel_facts::shown_url;
+use firesteel_kube::Objects;
+use firesteel_plan::host::{BmcFault, BmcFaultKind, Limits};
+use firesteel_resources::{BareMetalHost, Secret};
+use firesteel_runtime::HostKey;
+
+use crate::{
+    logins::{Account, Leave, PAUSE},
+    power::BmcDriver,
+    shared::Shared,
+};
+
+/// Where a host's BMC is, and as whom it is asked.
+pub(crate) struct Login {
+    pub(crate) address: BmcAddress,
+    pub(crate) credentials: Credentials,
+    /// The Secret and its version.
+    pub(crate) given: String,
+    pub(crate) account: Account,
+    pub(crate) tls: Tls,
+}
+
+/// The right to try a login, given back when this is dropped.
+pub(crate) struct Trying {
+    shared: Arc<Shared>,
+    /// `None`: it was not counted.
+    account: Option<Account>,
+}
+
+impl Drop for Trying {
+    fn drop(&mut self) {
+        if let Some(account) = &self.account {
+            self.shared.views().logins.end(account);
+        }
+    }
+}
+
+/// Knows how to log in at the BMCs of hosts.
+#[derive(Clone)]
+pub(crate) struct BmcLogins {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) secrets: Objects<Secret>,
+    pub(crate) bmc: Arc<dyn BmcDriver>,
+    pub(crate) bmc_tls: Arc<Tls>,
+}
+
+impl fmt::Debug for BmcLogins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BmcLogins")
+    }
+}
+
+impl BmcLogins {
+    /// Waits until a login can be tried without locking the account, however those end that are under way.
+    pub(crate) async fn try_login(&self, account: &Account, credentials: &str) -> Result<Trying, BmcFault> {
+        let limits = Limits::default();
+        loop {
+            let now = self.shared.now();
+            let leave = {
+                let mut views = self.shared.views();
+                // Another host may remember that the account is about to be locked.
+                if views.slots.are_counted() {
+                    views.logins.begin(account, credentials, &limits, now)
+                } else {
+                    Leave::Wait
+                }
+            };
+            match leave {
+                Leave::Free => return Ok(Trying { shared: Arc::clone(&self.shared), account: None }),
+                Leave::Counted => {
+                    return Ok(Trying { shared: Arc::clone(&self.shared), account: Some(account.clone()) });
+                }
+                Leave::HeldBack(until) => {
+                    let message = format!("it is not tried again before {until:.0}");
+                    return Err(BmcFault { kind: BmcFaultKind::HeldBack { until }, message });
+                }
+                Leave::Wait => {
+                    let runtime = &self.shared.handles.runtime;
+                    runtime.sleep_until(runtime.uptime() + PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Where a host's BMC is, and as whom it is asked.
+    pub(crate) async fn login(&self, key: &HostKey, host: &BareMetalHost) -> Result<Login, BmcFault> {
+        let unsupported = |text: &str| fault(BmcFaultKind::Unsupported, text);
+        let bmc = host.spec.usable_bmc().ok_or_else(|| unsupported("the host names no BMC"))?;
+        let address = BmcAddress::parse(&bmc.address)
+            .map_err(|error| unsupported(&format!("spec.bmc.address {}: {error}", shown_url(&bmc.address))))?;
+        let secret = self.secrets.get(&key.namespace, &bmc.credentials_name).await;
+        let secret = secret.map_err(|status| fault(BmcFaultKind::Refused, &status.message))?;
+        let version = secret.as_ref().map(|secret| secret.metadata.resource_version.clone()).unwrap_or_default();
+        let given = format!("{}/{}@{version}", key.namespace, bmc.credentials_name);
+        let (username, password) = secret.and_then(|secret| secret.credentials()).ok_or_else(|| {
+            fault(BmcFaultKind::Refused, &format!("the Secret {} has no username and password", bmc.credentials_name))
+        })?;
+        let account = Account::new(&bmc.address, &username);
+        let tls = Tls { is_verification_disabled: bmc.disable_certificate_verification, ..Tls::clone(&self.bmc_tls) };
+        Ok(Login { address, credentials: Credentials { username, password }, given, account, tls })
+    }
+
+    /// Counts what a BMC said to a login, for the other hosts that use the same account.
+    pub(crate) fn note_login(&self, key: &HostKey, account: Account, credentials: &str, result: Result<(), &BmcFault>) {
+        let now = self.shared.now();
+        let mut views = self.shared.views();
+        match result {
+            Ok(()) => views.logins.accepted(&account, credentials),
+            Err(fault) if fault.kind == BmcFaultKind::Credentials => views.logins.refused(account, key, now),
+            Err(_) => {}
+        }
+    }
+}
+
+pub(crate) fn fault(kind: BmcFaultKind, message: &str) -> BmcFault {
+    BmcFault { kind, message: message.to_owned() }
+}

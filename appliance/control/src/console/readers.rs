@@ -1,0 +1,223 @@
+//! Reads the consoles of hosts that work.
+
+use std::{sync::Arc, time::Duration};
+
+use firesteel_bmc::{BmcAddress, Error, ipmi::Spoken};
+use firesteel_kube::Objects;
+use firesteel_plan::{HostMemory, Seen};
+use firesteel_resources::{BareMetalHost, host_journal::InstanceRecord};
+use firesteel_runtime::{HostKey, key_of, timeout};
+use tokio::sync::watch;
+
+use super::{
+    ConsoleText, LET_GO, LOOK, OPEN_TIMEOUT, Orders, REFUSED_MAX, SILENCE, Target, place_of,
+    when::{Budget, Situation, Tries},
+};
+use crate::{
+    bmc_logins::{BmcLogins, Login},
+    logins::Account,
+    power::{BmcConsole, Listening},
+    shared::Shared,
+};
+
+/// A session at a BMC, or one that is about to be; gone when it is dropped.
+struct Open {
+    shared: Arc<Shared>,
+    place: String,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.views().consoles.closed(&self.place);
+    }
+}
+
+/// How a try ended.
+enum Ended {
+    /// Heard for so long.
+    After(Duration),
+    /// It is not tried again in this work.
+    ForGood,
+    /// The power side has not logged in with what is given, or needs the BMC for itself.
+    NotYet,
+}
+
+/// One console's lines on their way into the log.
+struct Told {
+    key: HostKey,
+    number: u64,
+    text: ConsoleText,
+    /// What was last said of the console itself.
+    last: String,
+    /// Logins that the BMC refused.
+    refused: u32,
+}
+
+/// Begins and ends to read consoles.
+#[derive(Clone, Debug)]
+pub(crate) struct ConsoleReaders {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) logins: BmcLogins,
+    pub(crate) hosts: Objects<BareMetalHost>,
+}
+
+impl ConsoleReaders {
+    /// Begins or ends to read a host's console, after a step that saw this and left this memory.
+    pub(crate) fn mind_console(&self, seen: &Seen, memory: &HostMemory, instance: Option<&InstanceRecord>) {
+        let host = &seen.host;
+        let key = key_of(host);
+        let is_wanted = Situation::of(memory, seen).is_wanted(instance, self.shared.now());
+        let hears = |address: &BmcAddress| self.logins.bmc.hears(address);
+        let target = if is_wanted { Target::of(host, hears) } else { None };
+        let Some(target) = target else { return self.shared.views().consoles.end(&key) };
+        let begun = self.shared.views().consoles.begin(&key, target);
+        let Some((number, orders)) = begun else { return };
+        let readers = self.clone();
+        self.shared.spawn_outward(async move { readers.read_console(key, number, orders).await });
+    }
+
+    /// Lets go of the consoles at a BMC that has no session left, and waits until they are closed. `false`: there were
+    /// none, and nothing is gained by trying again.
+    pub(crate) async fn consoles_give_way(&self, address: &BmcAddress) -> bool {
+        let place = place_of(address);
+        if !self.shared.views().consoles.give_way(&place, self.shared.handles.runtime.uptime()) {
+            return false;
+        }
+        let closed = async {
+            while self.shared.views().consoles.is_any_open(&place) {
+                self.shared.sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(&*self.shared.handles.runtime, LET_GO, closed).await.is_some()
+    }
+
+    async fn read_console(self, key: HostKey, number: u64, mut orders: watch::Receiver<Orders>) {
+        let mut tries = Tries::default();
+        let mut told = Told { key: key.clone(), number, text: ConsoleText::default(), last: String::new(), refused: 0 };
+        while !orders.borrow().is_over {
+            let ended = self.try_console(&mut told, &mut orders).await;
+            let pause = match ended {
+                Ended::After(heard_for) => tries.pause(heard_for),
+                Ended::NotYet => LOOK,
+                Ended::ForGood => return,
+            };
+            let over = async { drop(orders.wait_for(|orders| orders.is_over).await) };
+            timeout(&*self.shared.handles.runtime, pause, over).await;
+        }
+    }
+
+    /// From the login to the end of the session.
+    async fn try_console(&self, told: &mut Told, orders: &mut watch::Receiver<Orders>) -> Ended {
+        let key = told.key.clone();
+        let Ok(Some(host)) = self.hosts.get(&key.namespace, &key.name).await else { return Ended::NotYet };
+        // What is wrong with it the power side finds, and tells.
+        let Ok(login) = self.logins.login(&key, &host).await else { return Ended::NotYet };
+        let gave_way = orders.borrow_and_update().gave_way;
+        let Some(open) = self.opens(&key, told.number, &login) else { return Ended::NotYet };
+        let opened = self.logins.bmc.listen(&login.address, &login.credentials);
+        let mut console = match timeout(&*self.shared.handles.runtime, OPEN_TIMEOUT, opened).await {
+            Some(Ok(Listening::To(console))) => console,
+            Some(Ok(Listening::Taken)) => {
+                self.tell_console(told, "somebody else listens to the serial console: it is tried again");
+                return Ended::After(Duration::ZERO);
+            }
+            Some(Ok(Listening::NotOffered { why })) => {
+                self.tell_console(told, &format!("the serial console cannot be read: {why}"));
+                return Ended::ForGood;
+            }
+            Some(Err(error)) => {
+                self.tell_console(told, &format!("the serial console cannot be read now: {error}"));
+                return self.after(told, &login.account, &error);
+            }
+            None => return Ended::After(Duration::ZERO),
+        };
+        told.text.hide([login.credentials.password.clone()]);
+        let begin = self.shared.handles.runtime.uptime();
+        self.tell_console(told, "the serial console is read");
+        let wants_end = |orders: &Orders| orders.is_over || orders.gave_way != gave_way;
+        tokio::select! {
+            biased;
+            _ = orders.wait_for(wants_end) => {}
+            () = self.hear(&mut *console, told) => {}
+        }
+        let rest = told.text.flush();
+        self.tell_lines(told, rest);
+        console.close().await;
+        drop(open);
+        if orders.borrow().gave_way != gave_way {
+            self.tell_console(
+                told,
+                "the serial console is let go for a while: the BMC has no session left for the host's work",
+            );
+            return Ended::NotYet;
+        }
+        Ended::After(self.shared.handles.runtime.uptime().saturating_sub(begin))
+    }
+
+    /// The right to log in: only with what the BMC took last.
+    fn opens(&self, key: &HostKey, number: u64, login: &Login) -> Option<Open> {
+        let mut views = self.shared.views();
+        if !views.logins.is_good(&login.account, &login.given) {
+            return None;
+        }
+        let place = views.consoles.opens(key, number, self.shared.handles.runtime.uptime())?;
+        Some(Open { shared: Arc::clone(&self.shared), place })
+    }
+
+    /// Until the console ends.
+    async fn hear(&self, console: &mut dyn BmcConsole, told: &mut Told) {
+        let runtime = &*self.shared.handles.runtime;
+        let mut budget = Budget::new(runtime.uptime());
+        while let Some(Spoken { characters, is_lossy }) = console.hear(SILENCE).await {
+            if is_lossy {
+                let rest = told.text.flush();
+                self.tell_lines(told, rest);
+                told.last.clear();
+                self.tell_console(told, "some of what the serial console said is missing here");
+            }
+            if characters.is_empty() {
+                let rest = told.text.flush();
+                self.tell_lines(told, rest);
+            } else {
+                let lines = told.text.feed(&characters);
+                self.tell_lines(told, lines);
+            }
+            let pause = budget.take(characters.len(), runtime.uptime());
+            if !pause.is_zero() {
+                self.shared.sleep(pause).await;
+            }
+        }
+        told.last.clear();
+        self.tell_console(told, "the serial console has ended");
+    }
+
+    /// Into the host's log.
+    fn tell_lines(&self, told: &Told, lines: impl IntoIterator<Item = String>) {
+        let lines: Vec<String> = lines.into_iter().collect();
+        // A host that was made anew has a console of its own.
+        if !lines.is_empty() && self.shared.views().consoles.is_current(&told.key, told.number) {
+            self.shared.logs.keep_console(&told.key, self.shared.now(), lines);
+        }
+    }
+
+    /// Of the console itself; once, however often it is so.
+    fn tell_console(&self, told: &mut Told, text: &str) {
+        if told.last == text {
+            return;
+        }
+        tracing::debug!(host = %told.key, text, "console");
+        text.clone_into(&mut told.last);
+        self.tell_lines(told, [format!("firesteel: {text}")]);
+    }
+
+    /// A refused login counts, and is not tried again before the power side was let in.
+    fn after(&self, told: &mut Told, account: &Account, error: &Error) -> Ended {
+        if !error.may_count_as_login() {
+            return Ended::After(Duration::ZERO);
+        }
+        tracing::warn!(host = %told.key, %error, "the BMC refuses the console's login");
+        self.shared.views().logins.refused_beside(account.clone(), self.shared.now());
+        told.refused += 1;
+        if told.refused < REFUSED_MAX { Ended::NotYet } else { Ended::ForGood }
+    }
+}

@@ -1,0 +1,102 @@
+//! Hosts and what they wait for are followed, so that each is looked at again when it may go on.
+
+use firesteel_facts::Mac;
+use std::collections::BTreeMap;
+
+use firesteel_kube::Change;
+use firesteel_resources::ObjectMeta;
+use firesteel_runtime::{ControllerError, HostKey, IndexVersion, key_of};
+
+use crate::{reconciler::HostReconciler, views::Identity};
+
+impl HostReconciler {
+    pub(crate) async fn follow_hosts(self) -> Result<(), ControllerError> {
+        let mut changes = self.hosts.subscribe().await?;
+        let mut known: BTreeMap<HostKey, ObjectMeta> = BTreeMap::new();
+        loop {
+            match changes.next().await? {
+                Change::Applied(host) => {
+                    let key = key_of(&host);
+                    self.host_is_readable(&key);
+                    // A status is what a step made of the rest: it asks for no other one.
+                    let asked = ObjectMeta { resource_version: String::new(), ..host.metadata.clone() };
+                    if known.get(&key) == Some(&asked) {
+                        continue;
+                    }
+                    known.insert(key.clone(), asked);
+                    let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
+                    self.shared.views().learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
+                    self.unowned.forget_discovered(&macs);
+                    self.shared.handles.queue.wake(&key);
+                }
+                Change::Deleted(host) => {
+                    let key = key_of(&host);
+                    self.host_is_readable(&key);
+                    known.remove(&key);
+                    let is_current =
+                        self.shared.views().hosts.get(&key).is_none_or(|view| view.uid == host.metadata.uid);
+                    self.shared.views().host_went(&key, &host.metadata.uid);
+                    // Its namesake, which was made since, may have one of its own already.
+                    if is_current {
+                        self.free_slot(&key);
+                    }
+                    self.shared.views().consoles.end(&key);
+                    self.shared.logs.forget(&key);
+                    if let Err(status) = self.shared.handles.journals.remove(&key, &host.metadata.uid).await {
+                        tracing::warn!(host = %key, error = %status.message, "removing the journal");
+                    }
+                    let (receipts, namespace) = (self.receipts.clone(), key.namespace.clone());
+                    self.shared.spawn(async move { receipts.tidy_receipts(&namespace).await });
+                    // A step under way may still publish what it decided for it; the next one takes that back.
+                    self.shared.handles.queue.wake(&key);
+                    self.shared.wake_hosts(|_| true);
+                }
+                Change::Synced => {
+                    tracing::debug!("all hosts are known");
+                    // Once: a watch that began anew finds the hosts that were counted before.
+                    let hosts: Vec<HostKey> = known.keys().cloned().collect();
+                    self.shared.views().slots.expect(hosts);
+                    self.shared.handles.hosts.note_hosts_read();
+                }
+                Change::Undecodable { name, error } => {
+                    self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
+                }
+            }
+        }
+    }
+
+    /// Looks at the hosts again when streams say another form of hand-over.
+    pub(crate) async fn follow_index(self) -> Result<(), ControllerError> {
+        let mut changes = self.reader.index.changes();
+        let mut known = IndexVersion::default();
+        loop {
+            let now = *changes.borrow_and_update();
+            if now.forms != known.forms {
+                // One of them may have waited for the right form.
+                self.shared.wake_hosts(|_| true);
+            }
+            known = now;
+            if changes.changed().await.is_err() {
+                // Its end is that of the streams, which others tell.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// A changed Secret may be what a host of its namespace waits for.
+    pub(crate) async fn follow_secrets(self) -> Result<(), ControllerError> {
+        let mut changes = self.secrets.subscribe().await?;
+        loop {
+            match changes.next().await? {
+                Change::Applied(secret) | Change::Deleted(secret) => self.secret_changed(&secret.metadata),
+                Change::Synced | Change::Undecodable { .. } => {}
+            }
+        }
+    }
+
+    /// Has the hosts looked at again that may have read this Secret.
+    fn secret_changed(&self, secret: &ObjectMeta) {
+        let namespace = &secret.namespace;
+        self.shared.wake_hosts(|key| key.namespace == *namespace);
+    }
+}

@@ -1,0 +1,163 @@
+//! Images are fetched for hosts. One fetch serves every host that wants the same image.
+
+use std::{fmt, sync::Arc};
+
+use firesteel_facts::shown_url;
+use firesteel_images::import::{Request, Stage, WebLogin};
+use firesteel_kube::Objects;
+use firesteel_plan::host::ImageSeen;
+use firesteel_resources::{BareMetalHost, Image, Secret, bare_metal_host::annotations::IMAGE_LOGIN};
+use firesteel_runtime::{HostKey, key_of};
+
+use crate::{
+    acquired_image::AcquiredImage,
+    images::{IMAGES_MAX, ImageFault, ImageView, Images, forget_one, image_key},
+    shared::Shared,
+    views::{ImageKey, LoginSecret},
+};
+
+/// Fetches the images that hosts want.
+#[derive(Clone)]
+pub(crate) struct ImageFetches {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) images: Arc<dyn Images>,
+    pub(crate) secrets: Objects<Secret>,
+}
+
+impl fmt::Debug for ImageFetches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ImageFetches")
+    }
+}
+
+impl ImageFetches {
+    pub(crate) fn image_seen(&self, host: &BareMetalHost, image: &Image) -> ImageSeen {
+        match self.shared.views().images.get(&image_key(host, image)) {
+            None => ImageSeen::Unknown,
+            Some(ImageView::Waiting { ahead, moved_at }) => ImageSeen::Waiting { ahead: *ahead, moved_at: *moved_at },
+            Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
+                ImageSeen::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
+            }
+            Some(ImageView::Ready(ready)) => ImageSeen::Ready(ready.clone()),
+            Some(ImageView::Failed { message, permanent, at }) => {
+                ImageSeen::Failed { message: message.clone(), permanent: *permanent, at: *at }
+            }
+        }
+    }
+
+    /// Starts to fetch a host's image unless it is there or on its way.
+    pub(crate) fn fetch_image(&self, host: &BareMetalHost, image: &Image) {
+        let key = image_key(host, image);
+        {
+            let mut views = self.shared.views();
+            let is_there = |view: &ImageView| match view {
+                ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Ready(_) => true,
+                ImageView::Failed { .. } => false,
+            };
+            if views.images.get(&key).is_some_and(is_there) {
+                return;
+            }
+            if views.images.len() >= IMAGES_MAX {
+                forget_one(&mut views.images);
+            }
+            let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.shared.now() };
+            views.images.insert(key.clone(), view);
+        }
+        let request = Request {
+            url: image.url.clone(),
+            checksum: image.checksum.clone(),
+            checksum_type: key.checksum_type.clone(),
+            declared: key.declared,
+            login: None,
+            owner: host.metadata.namespace.clone(),
+        };
+        let (fetches, asker) = (self.clone(), (key_of(host), host.metadata.uid.clone()));
+        self.shared.spawn_outward(async move { fetches.acquire(key, request, asker).await });
+    }
+
+    /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
+    pub(crate) fn images_removed(&self, raw_sha256: &[String]) {
+        let is_gone = |view: &ImageView| match view {
+            ImageView::Ready(ready) => raw_sha256.contains(&ready.raw_sha256),
+            ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
+        };
+        let mut views = self.shared.views();
+        views.removed_images.add(raw_sha256);
+        views.images.retain(|_, view| !is_gone(view));
+    }
+
+    /// `asker`: the host that asked first, and the UID of its object. An event tells it what is odd about the image.
+    async fn acquire(&self, key: ImageKey, request: Request, (host, uid): (HostKey, String)) {
+        let url = shown_url(&key.url);
+        tracing::info!(url, "fetching an image");
+        let progress = {
+            let (fetches, key) = (self.clone(), key.clone());
+            Arc::new(move |stage: Stage| fetches.image_progress(&key, stage))
+        };
+        let began = self.shared.views().removed_images.now();
+        let acquired = match self.image_login(key.login.as_ref()).await {
+            Ok(login) => self.images.acquire(&Request { login, ..request }, progress).await,
+            Err(fault) => Err(fault),
+        };
+        let view = match acquired {
+            Ok(AcquiredImage { ready, warnings }) => {
+                tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
+                for warning in warnings {
+                    self.shared.events().tell_of(
+                        &host,
+                        &uid,
+                        "ImageWarning",
+                        true,
+                        format!("the image {url}: {warning}"),
+                    );
+                }
+                ImageView::Ready(ready)
+            }
+            Err(ImageFault { message, crowded: true, .. }) => {
+                tracing::debug!(url, error = %message, "the image is to be asked for again");
+                self.shared.views().images.remove(&key);
+                return;
+            }
+            Err(ImageFault { message, permanent, .. }) => {
+                tracing::warn!(url, error = %message, "fetching an image failed");
+                ImageView::Failed { message, permanent, at: self.shared.now() }
+            }
+        };
+        self.shared.metrics.image_fetched(matches!(view, ImageView::Ready(_)));
+        let waiting: Vec<HostKey> = {
+            let mut views = self.shared.views();
+            if let ImageView::Ready(ready) = &view
+                && views.removed_images.has_since(began, &ready.raw_sha256)
+            {
+                // Who removed it found nothing to forget. It is asked for again.
+                views.images.remove(&key);
+            } else {
+                views.images.insert(key, view);
+            }
+            views.hosts.keys().cloned().collect()
+        };
+        waiting.iter().for_each(|host| self.shared.handles.queue.wake(host));
+    }
+
+    /// The login for an image, as its Secret has it now. A Secret that is missing may come.
+    async fn image_login(&self, secret: Option<&LoginSecret>) -> Result<Option<WebLogin>, ImageFault> {
+        let Some(LoginSecret { namespace, name }) = secret else { return Ok(None) };
+        let fault = |message: String| ImageFault { message, permanent: false, crowded: false };
+        let read = self.secrets.get(namespace, name).await;
+        let found = read.map_err(|status| fault(format!("could not read the Secret {name}: {}", status.message)))?;
+        match found.as_ref().and_then(Secret::credentials) {
+            Some((username, password)) => Ok(Some(WebLogin { username, password })),
+            None => Err(fault(format!(
+                "the Secret {name}, which the annotation {IMAGE_LOGIN} names, has no username and password or does not \
+                 exist: create it in the host's namespace, or remove the annotation"
+            ))),
+        }
+    }
+
+    fn image_progress(&self, key: &ImageKey, stage: Stage) {
+        let now = self.shared.now();
+        if let Some(view) = self.shared.views().images.get_mut(key) {
+            view.go_on(stage, now);
+        }
+    }
+}

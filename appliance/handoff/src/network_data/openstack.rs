@@ -1,0 +1,276 @@
+//! OpenStack's `network_data.json` (the Nova schema `network_data.json`), with the words that metal3's
+//! `Metal3DataTemplate` renders.
+
+use firesteel_wire::{
+    NetworkPlan,
+    network::{Address, BondMode, HashPolicy, Link, LinkKind, Route},
+};
+
+use serde_json::Value;
+
+use super::{
+    error::{FieldProblem, NetworkDataError},
+    node::{Node, Object, default_route},
+};
+
+/// What the kernel's bonding driver takes where nothing is said, as OpenStack's tools do.
+pub(super) const MIIMON_MS: u32 = 100;
+
+const LINK_KEYS: [&str; 16] = [
+    "id",
+    "name",
+    "type",
+    "mtu",
+    "ethernet_mac_address",
+    "vif_id",
+    "bond_mode",
+    "bond_links",
+    "bond_miimon",
+    "bond_hash_policy",
+    "bond_xmit_hash_policy",
+    "bond_lacp_rate",
+    "bond_primary",
+    "vlan_id",
+    "vlan_link",
+    "vlan_mac_address",
+];
+
+pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
+    let root = root.object(&["links", "networks", "services"])?;
+    let mut links = Vec::new();
+    for node in root.need("links")?.list()? {
+        links.push(link(&node)?);
+    }
+    for node in root.need("links")?.list()? {
+        vlan_mac(&node, &links)?;
+    }
+    let mut plan = NetworkPlan { links, routes: Vec::new() };
+    for node in root.items("networks")? {
+        network(&node, &mut plan)?;
+    }
+    for node in root.items("services")? {
+        let service = node.object(&["type", "address"])?;
+        service.need("type")?.word(&[("dns", ())])?;
+        service.need("address")?.ip()?;
+    }
+    Ok(plan)
+}
+
+fn link(node: &Node<'_>) -> Result<Link, NetworkDataError> {
+    let link = node.object(&LINK_KEYS)?;
+    let name = link.need("id")?.text()?;
+    type Reader = fn(&Object<'_>) -> Result<LinkKind, NetworkDataError>;
+    let kinds: [(&str, Reader); 5] =
+        [("phy", nic), ("physical", nic), ("ethernet", nic), ("bond", bond), ("vlan", vlan)];
+    let read = link.need("type")?.word(&kinds)?;
+    let mtu = link.get("mtu").map(|mtu| mtu.number()).transpose()?;
+    Ok(Link { mtu, ..Link::new(name, read(&link)?) })
+}
+
+/// Fields of another type of link would be passed over: they are refused.
+fn refuse(link: &Object<'_>, begins: &str, but: &[&str]) -> Result<(), NetworkDataError> {
+    let other = |key: &&&str| key.starts_with(begins) && !but.contains(key) && link.get(key).is_some();
+    LINK_KEYS.iter().find(other).map_or(Ok(()), |key| link.fail(key, "is not of this type of link"))
+}
+
+fn nic(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+    refuse(link, "bond_", &[])?;
+    refuse(link, "vlan_", &[])?;
+    Ok(LinkKind::Nic { mac: link.need("ethernet_mac_address")?.mac()? })
+}
+
+fn bond(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+    refuse(link, "vlan_", &[])?;
+    let members = link.need("bond_links")?.list()?;
+    let policy = link.get("bond_xmit_hash_policy").or_else(|| link.get("bond_hash_policy"));
+    Ok(LinkKind::Bond {
+        mode: mode(&link.need("bond_mode")?)?,
+        members: members.iter().map(|member| member.text().map(str::to_owned)).collect::<Result<_, _>>()?,
+        mac: link.get("ethernet_mac_address").map(|mac| mac.mac()).transpose()?,
+        miimon_ms: link.get("bond_miimon").map_or(Ok(MIIMON_MS), |node| miimon(&node))?,
+        lacp_fast: link.get("bond_lacp_rate").map_or(Ok(false), |node| lacp_rate(&node))?,
+        hash: policy.map_or(Ok(HashPolicy::default()), |node| hash(&node))?,
+        primary: link.get("bond_primary").map(|node| node.text().map(str::to_owned)).transpose()?,
+    })
+}
+
+/// By its word or number.
+pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, NetworkDataError> {
+    let numbers = ["0", "1", "2", "3", "4", "5", "6"];
+    let words: Vec<(&str, BondMode)> = BondMode::ALL.iter().map(|mode| (mode.word(), *mode)).collect();
+    let by_number = numbers.into_iter().zip(BondMode::ALL);
+    node.word(&words.into_iter().chain(by_number).collect::<Vec<_>>())
+}
+
+/// A bond that does not look at its members' links sends into dead ones.
+pub(super) fn miimon(node: &Node<'_>) -> Result<u32, NetworkDataError> {
+    match node.number()? {
+        ms @ 10..=10_000 => Ok(ms),
+        _ => node.fail("must be 10 to 10000 milliseconds"),
+    }
+}
+
+pub(super) fn lacp_rate(node: &Node<'_>) -> Result<bool, NetworkDataError> {
+    node.word(&[("slow", false), ("0", false), ("fast", true), ("1", true)])
+}
+
+pub(super) fn hash(node: &Node<'_>) -> Result<HashPolicy, NetworkDataError> {
+    let words = [("layer2", HashPolicy::Layer2), ("layer2+3", HashPolicy::Layer23), ("layer3+4", HashPolicy::Layer34)];
+    node.word(&words)
+}
+
+fn vlan(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+    refuse(link, "bond_", &[])?;
+    Ok(LinkKind::Vlan { id: link.need("vlan_id")?.number()?, on: link.need("vlan_link")?.text()?.to_owned() })
+}
+
+/// The ramdisk's VLAN has the hardware address of what carries it, which is what templates write there as well.
+fn vlan_mac(node: &Node<'_>, links: &[Link]) -> Result<(), NetworkDataError> {
+    let link = node.object(&LINK_KEYS)?;
+    let name = link.need("id")?.text()?;
+    let of = |name: &str| links.iter().find(|link| link.name == name).map(|link| &link.kind);
+    let Some(LinkKind::Vlan { on, .. }) = of(name) else { return Ok(()) };
+    let carrier = match of(on) {
+        Some(LinkKind::Nic { mac } | LinkKind::Bond { mac: Some(mac), .. }) => Some(mac),
+        Some(LinkKind::Bond { members, .. }) => match members.first().and_then(|member| of(member)) {
+            Some(LinkKind::Nic { mac }) => Some(mac),
+            _ => None,
+        },
+        _ => None,
+    };
+    for key in ["vlan_mac_address", "ethernet_mac_address"] {
+        if let Some(field) = link.get(key)
+            && carrier.is_some_and(|carrier| field.mac().as_ref() != Ok(carrier))
+        {
+            return field.fail(FieldProblem::NotTheCarriers { carrier: on.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// The document with `vlan_mac_address` where a VLAN has none, which cloud-init's reader of a config drive cannot do
+/// without (`convert_net_json`): its own address, or that of what carries it, as far as they are said. What is there stays
+/// as it is, and so does what is not understood.
+pub(super) fn with_vlan_macs(document: &Value) -> Value {
+    let mut document = document.clone();
+    let Some(links) = document["links"].as_array().cloned() else { return document };
+    for (index, link) in links.iter().enumerate() {
+        if link["type"] == "vlan"
+            && link["vlan_mac_address"].is_null()
+            && let Some(mac) = address_of_vlan(&links, link)
+        {
+            document["links"][index]["vlan_mac_address"] = Value::String(mac);
+        }
+    }
+    document
+}
+
+fn address_of_vlan(links: &[Value], vlan: &Value) -> Option<String> {
+    let find = |id: &Value| links.iter().find(|link| id.is_string() && link["id"] == *id);
+    let own = |link: &Value| link["ethernet_mac_address"].as_str().map(str::to_owned);
+    own(vlan).or_else(|| {
+        let carrier = find(&vlan["vlan_link"])?;
+        // A bond without an address has that of its first member.
+        own(carrier).or_else(|| own(find(&carrier["bond_links"][0])?))
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Fixed,
+    Dhcp4,
+    Slaac,
+}
+
+fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataError> {
+    let network = node.object(&[
+        "id",
+        "network_id",
+        "link",
+        "type",
+        "ip_address",
+        "netmask",
+        "gateway",
+        "routes",
+        "services",
+        "dns_nameservers",
+        "dns_search",
+    ])?;
+    let on = network.need("link")?;
+    let name = on.text()?;
+    let Some(link) = plan.links.iter_mut().find(|link| link.name == name) else {
+        return on.fail("there is no such link");
+    };
+    let kinds = [
+        ("ipv4", Some(Kind::Fixed)),
+        ("ipv6", Some(Kind::Fixed)),
+        ("ipv4_dhcp", Some(Kind::Dhcp4)),
+        ("ipv6_slaac", Some(Kind::Slaac)),
+        ("ipv6_dhcpv6-stateless", Some(Kind::Slaac)),
+        ("ipv6_dhcp", None),
+        ("ipv6_dhcpv6-stateful", None),
+    ];
+    let type_ = network.need("type")?;
+    let Some(kind) = type_.word(&kinds)? else {
+        return type_.fail("the agent speaks no DHCPv6; give the address, or use ipv6_slaac");
+    };
+    let is_v4 = type_.text()?.starts_with("ipv4");
+    match kind {
+        Kind::Dhcp4 => link.dhcp4 = true,
+        Kind::Slaac => link.slaac = true,
+        Kind::Fixed => link.addresses.push(address(&network, is_v4)?),
+    }
+    if kind != Kind::Fixed {
+        for key in ["ip_address", "netmask"] {
+            if network.get(key).is_some() {
+                return network.fail(key, "is not of this type of network");
+            }
+        }
+    }
+    if let Some(gateway) = network.get("gateway") {
+        let via = gateway.ip()?;
+        plan.routes.push(Route { to: default_route(via), via: Some(via), on: Some(name.to_owned()), metric: None });
+    }
+    for node in network.items("routes")? {
+        plan.routes.push(route(&node, name)?);
+    }
+    network.name_servers("dns_nameservers")?;
+    network.domains("dns_search", super::SEARCH_MAX)?;
+    for node in network.items("services")? {
+        let service = node.object(&["type", "address"])?;
+        service.need("type")?.word(&[("dns", ())])?;
+        service.need("address")?.ip()?;
+    }
+    Ok(())
+}
+
+/// `ip_address` with `netmask`, or with its prefix behind a slash.
+fn address(network: &Object<'_>, is_v4: bool) -> Result<Address, NetworkDataError> {
+    let field = network.need("ip_address")?;
+    let address = if field.text()?.contains('/') {
+        if network.get("netmask").is_some() {
+            return network.fail("netmask", "is given in ip_address already");
+        }
+        field.network()?
+    } else {
+        Address { ip: field.ip()?, prefix: network.need("netmask")?.prefix()? }
+    };
+    if address.ip.is_ipv4() == is_v4 { Ok(address) } else { field.fail("is of another family than type") }
+}
+
+fn route(node: &Node<'_>, link: &str) -> Result<Route, NetworkDataError> {
+    let route = node.object(&["network", "netmask", "prefix", "gateway", "services"])?;
+    for node in route.items("services")? {
+        let service = node.object(&["type", "address"])?;
+        service.need("type")?.word(&[("dns", ())])?;
+        service.need("address")?.ip()?;
+    }
+    let network = route.need("network")?;
+    let to = if network.text()?.contains('/') {
+        network.network()?
+    } else {
+        let length = route.get("netmask").map_or_else(|| route.need("prefix"), Ok)?;
+        Address { ip: network.ip()?, prefix: length.prefix()? }
+    };
+    Ok(Route { to, via: Some(route.need("gateway")?.ip()?), on: Some(link.to_owned()), metric: None })
+}

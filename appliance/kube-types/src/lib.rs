@@ -1,0 +1,11 @@
+//! Leaf types of Kubernetes that several crates share: one type for each, with Kubernetes' field names.
+//!
+//! Nothing here knows a kind, a store or HTTP.
+
+mod cause;
+mod meta;
+mod scale;
+
+pub use cause::{Cause, CauseReason, summary};
+pub use meta::{ObjectMeta, ObjectReference, OwnerReference, SecretReference};
+pub use scale::Scale;

@@ -1,0 +1,19 @@
+//! What is held in memory because it could not be stored: see [`crate::object::unstored`].
+
+use std::collections::BTreeMap;
+
+use firesteel_store::{Key, Object};
+use tokio::sync::watch;
+
+/// By where they would be stored. Their revision is zero.
+pub type UnstoredObjects = BTreeMap<Key, Object>;
+
+/// What is held.
+#[derive(Debug)]
+pub(crate) struct Unstored(pub(crate) watch::Sender<UnstoredObjects>);
+
+impl Default for Unstored {
+    fn default() -> Self {
+        Self(watch::Sender::new(UnstoredObjects::new()))
+    }
+}

@@ -1,0 +1,62 @@
+//! Which objects a list or a watch is about, and in which form they are wanted.
+
+use std::sync::Arc;
+
+use firesteel_store::{Damage, Key};
+
+use crate::{
+    codec::{negotiate::Format, table::Include},
+    model::{kind::KindInfo, query::Query, selector::Selector, status::Status},
+    object::core::Core,
+};
+
+/// What every list and watch has.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) kind: Arc<KindInfo>,
+    /// Empty for all.
+    pub(crate) namespace: String,
+    pub(crate) selector: Selector,
+    pub(crate) include: Include,
+    pub(crate) format: Format,
+}
+
+impl Selection {
+    pub(crate) fn new(kind: Arc<KindInfo>, namespace: &str, query: &Query, format: Format) -> Result<Self, Status> {
+        let selector = Selector::parse(&kind, query.label_selector.as_deref(), query.field_selector.as_deref())?;
+        let include = Include::parse(query.include_object.as_deref())?;
+        Ok(Self { kind, namespace: namespace.into(), selector, include, format })
+    }
+
+    /// The same for objects of another kind.
+    pub(crate) fn of_kind(&self, kind: Arc<KindInfo>) -> Self {
+        Self {
+            kind,
+            namespace: self.namespace.clone(),
+            selector: Selector::default(),
+            include: self.include,
+            format: self.format,
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        (!self.namespace.is_empty()).then_some(self.namespace.as_str())
+    }
+
+    /// Whether an object of which only its key is known may be one that is asked for.
+    pub(crate) fn may_be(&self, key: &Key) -> bool {
+        self.selector.fields.name().is_none_or(|name| name == key.name)
+    }
+
+    /// The refusal of a list in which one of these would be missing, with all that are known.
+    pub(crate) fn refusal(&self, core: &Core, mut found: Vec<Damage>) -> Option<Status> {
+        let known = core.store().damaged(&self.kind.stored_resource(), self.namespace());
+        for damage in known {
+            if found.iter().all(|other| other.key != damage.key) {
+                found.push(damage);
+            }
+        }
+        found.retain(|damage| self.may_be(&damage.key));
+        (!found.is_empty()).then(|| Status::damaged(&found))
+    }
+}

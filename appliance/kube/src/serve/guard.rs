@@ -1,0 +1,203 @@
+//! The door: every request passes it, and every answer without end (a watch, a log that is followed) goes
+//! on only for as long as its reader may read it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::{Body as _, Frame};
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::{sync::watch, time::Sleep};
+
+use crate::{
+    model::{
+        access::{self, Asked, Authorizer, Caller, OnObjects},
+        query::Query,
+        route::{ObjectRoute, Verb},
+        status::Status,
+    },
+    serve::{
+        impersonate,
+        limits::{Limits, Place, Use},
+    },
+};
+
+/// Kubernetes' verb for deleting what cannot be read.
+const UNREAD: &str = "unsafe-delete-ignore-read-errors";
+
+/// Who decides, and who has how much. Clones share both.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    limits: Arc<Limits>,
+}
+
+impl Guard {
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { authorizer, limits: Arc::default() }
+    }
+
+    pub(crate) fn under_way(&self) -> (u64, u64) {
+        self.limits.under_way()
+    }
+
+    pub(crate) fn enter(&self, caller: &Caller, is_watch: bool) -> Result<Place, Status> {
+        self.limits.enter(&caller.name, if is_watch { Use::Watch } else { Use::Request })
+    }
+
+    fn check(&self, caller: &Caller, asked: Asked<'_>) -> Result<(), Status> {
+        let decision = self.authorizer.decide(caller, asked);
+        if decision.allowed { Ok(()) } else { Err(access::refusal(caller, asked, &decision.reason)) }
+    }
+
+    fn check_route(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Result<(), Status> {
+        self.check(caller, Asked::Objects(OnObjects::of(route, query)))
+    }
+
+    /// The refusal of making the object of the route, if it were made; an apply may make it.
+    pub(crate) fn refusal_to_create(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Option<Status> {
+        let asked = OnObjects { verb: Verb::Create.word(), ..OnObjects::of(route, query) };
+        self.check(caller, Asked::Objects(asked)).err()
+    }
+
+    /// The refusal of deleting the object of the route unread, which takes a right of its own beside the one to delete.
+    pub(crate) fn refusal_of_unread(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Option<Status> {
+        let asked = OnObjects { verb: UNREAD, ..OnObjects::of(route, query) };
+        self.check(caller, Asked::Objects(asked)).err()
+    }
+
+    /// For a caller, who may ask as another. Nothing is checked yet.
+    pub(crate) fn pass(&self, place: Place, (proven, other): (&Caller, Option<&Caller>), wanted: Wanted) -> Pass {
+        let (proven, other, guard) = (proven.clone(), other.cloned(), self.clone());
+        let (changes, seen) = (self.authorizer.changes(), AtomicU64::new(NEVER));
+        Pass { guard, proven, other, wanted, changes, seen, _place: place }
+    }
+}
+
+/// What an answer is about.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    Objects(Box<(ObjectRoute, Query)>),
+    Path { verb: String, path: String },
+}
+
+impl Wanted {
+    fn check(&self, guard: &Guard, caller: &Caller) -> Result<(), Status> {
+        match self {
+            Self::Objects(asked) => guard.check_route(caller, &asked.0, &asked.1),
+            Self::Path { verb, path } => guard.check(caller, Asked::Path { verb, path }),
+        }
+    }
+
+    fn is_watch(&self) -> bool {
+        matches!(self, Self::Objects(asked) if asked.0.verb == Verb::Watch)
+    }
+}
+
+/// No generation: it was not looked at.
+const NEVER: u64 = u64::MAX;
+
+/// Lets a request through, and its answer to its caller for as long as he may have it.
+#[derive(Debug)]
+pub struct Pass {
+    guard: Guard,
+    proven: Caller,
+    /// As whom he asked, if not as himself.
+    other: Option<Caller>,
+    wanted: Wanted,
+    changes: watch::Receiver<u64>,
+    /// The generation of rights in which it was last allowed.
+    seen: AtomicU64,
+    _place: Place,
+}
+
+impl Pass {
+    /// The answer, which keeps its caller's place while it is sent. One that has no end yet is ended when its
+    /// caller may not read it any more.
+    pub fn keep<E: Send + 'static>(self, body: UnsyncBoxBody<Bytes, E>) -> UnsyncBoxBody<Bytes, E> {
+        if body.size_hint().exact().is_some() {
+            return body;
+        }
+        let end = self.proven.until.map(|until| Box::pin(tokio::time::sleep(left(until))));
+        let kept = Kept { body, pass: self };
+        let frames = futures_util::stream::unfold(Some((kept, end)), |state| async {
+            let (mut kept, mut end) = state?;
+            let (frame, goes_on) = kept.next(end.as_mut().map(Pin::as_mut)).await?;
+            Some((frame, goes_on.then_some((kept, end))))
+        });
+        StreamBody::new(frames).boxed_unsync()
+    }
+
+    /// Whether the caller may, and still is who he was. Asked anew only when rights have changed.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        let authorizer = &self.guard.authorizer;
+        // Before the decision, which may be of a later one; never after it.
+        let generation = authorizer.generation();
+        if generation == self.seen.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if !authorizer.is_valid(&self.proven) {
+            return Err(Status::unauthorized());
+        }
+        if let Some(other) = &self.other {
+            impersonate::check(authorizer.as_ref(), &self.proven, other)?;
+        }
+        self.wanted.check(&self.guard, self.other.as_ref().unwrap_or(&self.proven))?;
+        self.seen.store(generation, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn left(until: Timestamp) -> Duration {
+    Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
+}
+
+/// An answer on its way.
+struct Kept<E> {
+    body: UnsyncBoxBody<Bytes, E>,
+    pass: Pass,
+}
+
+/// A frame, and whether there may be more.
+type Next<E> = Option<(Result<Frame<Bytes>, E>, bool)>;
+
+impl<E: Send> Kept<E> {
+    async fn next(&mut self, mut end: Option<Pin<&mut Sleep>>) -> Next<E> {
+        loop {
+            if let Err(status) = self.pass.check() {
+                return self.last(&status);
+            }
+            let over = async {
+                match &mut end {
+                    Some(end) => end.as_mut().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // An authorizer that is gone changes nothing any more.
+                Ok(()) = self.pass.changes.changed() => {}
+                () = over => return self.last(&Status::unauthorized()),
+                frame = self.body.frame() => {
+                    let frame = frame?;
+                    // What happened after a right was taken away is not told, however close it was.
+                    return match self.pass.check() {
+                        Ok(()) => Some((frame, true)),
+                        Err(status) => self.last(&status),
+                    };
+                }
+            }
+        }
+    }
+
+    /// A watch says why it ends; other answers just end.
+    fn last(&self, status: &Status) -> Next<E> {
+        self.pass.wanted.is_watch().then(|| {
+            let line = json!({ "type": "ERROR", "object": status.to_value() });
+            (Ok(Frame::data(Bytes::from(format!("{line}\n")))), false)
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! What a step wants done. Effects are idempotent and may be carried out more than once; their
+//! results come back as observations, never as transitions.
+
+use std::panic::Location;
+
+use firesteel_facts::EventReason;
+use firesteel_resources::{HardwareDetails, Image};
+use jiff::SignedDuration;
+
+use crate::{
+    disk::DiskIdentity,
+    host::model::{
+        erasure::WipeVerdict,
+        memory::HostMemory,
+        orders::{BmcCall, PlanKind},
+    },
+};
+
+/// The outcome of one step. The caller stores `memory`, publishes the boot entry and the plan
+/// that follow from it ([`crate::boot_entry`], [`crate::current_plan`]), and only then runs the
+/// effects.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub memory: HostMemory,
+    pub effects: Vec<Effect>,
+    /// Step again after this long at the latest; zero means at once. `None`: when something changes.
+    pub wake: Option<SignedDuration>,
+    pub reason: Reason,
+    pub events: Vec<Event>,
+}
+
+/// Why the host is where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    pub text: String,
+    /// The source line that decided.
+    pub location: &'static Location<'static>,
+}
+
+impl Reason {
+    #[track_caller]
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: bounded(text.into()), location: Location::caller() }
+    }
+}
+
+/// Of a text that is kept with a host: parts of it may come from a Secret, a BMC or an agent.
+pub(crate) const TEXT_BYTES_MAX: usize = 2048;
+
+/// The text, or its beginning and `…`.
+pub(crate) fn bounded(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
+}
+
+/// For the object's event list and the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub kind: EventKind,
+    pub reason: EventReason,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Normal,
+    Warning,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    AddFinalizer,
+    /// Lets the object go.
+    RemoveFinalizer,
+    /// A one-shot request was taken over into the memory.
+    RemoveAnnotation {
+        key: String,
+    },
+    Bmc(BmcCall),
+    /// Import the image unless it is there or being fetched; a failed import starts again.
+    FetchImage {
+        image: Image,
+    },
+    /// Wake the agent's long poll; the plan itself is [`crate::current_plan`] of the memory.
+    IssuePlan {
+        attempt: u64,
+        number: u32,
+        plan: PlanKind,
+    },
+    /// Tell an agent of this attempt, if one reports, to stop at its next safe point and reboot.
+    AbortAgent {
+        attempt: u64,
+        reason: String,
+    },
+    /// Tell the discovery agent on this host's MACs to reboot: it comes back with the host's token.
+    RebootDiscoveryAgent {
+        reason: String,
+    },
+    /// Store the inspection of this plan as the host's hardware record and its HardwareData.
+    SaveHardware {
+        attempt: u64,
+        plan: u32,
+    },
+    /// Store what the owner says of the hardware as HardwareData, unless there is one.
+    SupplyHardware {
+        details: Box<HardwareDetails>,
+    },
+    /// Let the signed receipts of an erasure say what it came to.
+    GradeReceipts(WipeVerdict),
+    /// The disk that a tombstone of this machine names was cleaned: remove it.
+    ForgetTombstone,
+    /// Keep the hardware's identity: its disk was not cleaned and must be before its next owner.
+    Tombstone {
+        disk: Option<DiskIdentity>,
+        /// What is left there is a tenant's.
+        of_tenant: bool,
+        reason: String,
+    },
+}

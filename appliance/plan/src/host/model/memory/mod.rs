@@ -1,0 +1,262 @@
+//! The planner's durable memory of one host: the truth about its state, stored in the host's
+//! journal. Failure is not a state; it sits beside it, so that a retry resumes.
+
+pub(crate) mod disks;
+pub(crate) mod work;
+
+use firesteel_resources::{
+    Image, RootDeviceHints,
+    bare_metal_host::{OperationHistory, ProvisioningState},
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    disk::DiskIdentity,
+    host::model::{
+        claims::{Claimants, Intruder, Settled},
+        erasure::{Wipe, WipeVerdict},
+        known_identity::KnownIdentity,
+        memory::{
+            disks::{
+                Applied, ChangedDisk, CleanedNote, DiskPlan, Frozen, GivenUp, Refused, Restored, Uncleaned, WrittenBy,
+            },
+            work::{Admitted, BmcMemory, BootWait, Failure, Held, IssuedPlan, PowerWork, RebootWork},
+        },
+        power_cut::CleanBoot,
+    },
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostMemory {
+    /// Made once; `status.provisioning.ID`.
+    pub id: String,
+    pub state: State,
+    pub since: Timestamp,
+    /// When a working state that shows no progress is given up; absent in states that rest.
+    pub deadline: Option<Timestamp>,
+    /// Counts boots: every boot of the host that may say hello has its own number.
+    pub attempt: u64,
+    /// An agent said hello with this attempt, or a boot with it was given up: the next boot gets
+    /// the next number.
+    pub attempt_spent: bool,
+    /// A boot into the agent that was asked for and has not said hello yet.
+    pub boot: Option<BootWait>,
+    /// The token of this attempt may be given out: without a BMC always, else once the boot was carried out that was
+    /// ordered for it, or the host came by itself.
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub opened: bool,
+    /// How the host was last booted for an erasure that claims a grade.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clean_boot: Option<CleanBoot>,
+    /// What the newest erasure came to, until its receipts say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<WipeVerdict>,
+    /// Number of the newest plan of this attempt; 0 before the first.
+    pub plan_number: u32,
+    /// The plan that the agent of this attempt is to run or has run.
+    pub plan: Option<IssuedPlan>,
+    /// A plan that destroys was held up, issued or not: see [`crate::host::turn::gate`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+    /// MACs that the host may boot from; lower case with colons.
+    pub macs: Vec<String>,
+    pub failure: Option<Failure>,
+    /// Since when the host is let alone, because its owner detached it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detached: Option<Timestamp>,
+    /// The host has one of the slots for hosts that are worked on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admitted: Option<Admitted>,
+    /// Since when it waits for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed: Option<Timestamp>,
+    pub bmc: BmcMemory,
+    /// A change of power that is under way.
+    pub power: Option<PowerWork>,
+    /// A reboot that was asked for and taken over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<RebootWork>,
+    /// The disk that the next installation will write, or the last one wrote.
+    pub disk: Option<DiskPlan>,
+    /// A plan that changes the disk was issued since it was last clean.
+    pub disk_dirty: bool,
+    /// The newest plan that wrote to a disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<WrittenBy>,
+    /// The consumer whose data the disks may hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// It counts as that only since the write that is under way, which may end without having written anything.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tenant_is_new: bool,
+    /// The disks that the host had when something was installed for the tenant: one that is not seen any more was
+    /// not erased.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenant_disks: Vec<DiskIdentity>,
+    /// Those of them that the tenant's systems were installed on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenant_targets: Vec<DiskIdentity>,
+    /// Disks that were blank or this host's own when its present owner got them ([`crate::host::was_vacant`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vacant_disks: Vec<DiskIdentity>,
+    /// Disks that a plan may have changed since the newest inspection.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_disks: Vec<ChangedDisk>,
+    /// A try ended because of how the disks are: the next one has them looked at again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+    /// Names that the host had under its last installation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// What the last cleaning left behind, by its receipts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaned: Option<CleanedNote>,
+    /// An erasure whose end is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wipe: Option<Wipe>,
+    /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_unknown: bool,
+    /// A tenant's is among it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_of_tenant: bool,
+    /// Names of disks whose guards were overridden for a plan, until the request is seen to be gone: it counts once,
+    /// also where its removal was lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<String>,
+    /// What is installed.
+    pub applied: Option<Applied>,
+    pub last_attempted_image: Option<Image>,
+    /// Failed installations of this image in a row.
+    pub provision_failures: u32,
+    /// Failures to clean since the host came into its state, or its former owner came back.
+    pub clean_failures: u32,
+    /// What the host is known as, since its last inspection or by a person's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<KnownIdentity>,
+    /// More than one machine claims to be the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimants: Option<Claimants>,
+    /// Machines that claimed to be the host, and are not; the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intruders: Vec<Intruder>,
+    /// How the newest claim ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
+    /// A person asked to try again then: an inspection from before may show what was repaired since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried_at: Option<Timestamp>,
+    /// A person asked then to bind the paths of disks without a name to what is there; until that is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebind_paths: Option<Timestamp>,
+    /// The store's timeline in which this was last written; zero: before there were any.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub timeline: u32,
+    /// The store was restored from a backup, and the host's disks have not been settled since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
+    /// Nothing is done to the host's disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Frozen>,
+    /// An earlier owner of the machine let it go before a disk was cleaned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncleaned: Option<Uncleaned>,
+    /// Since when the owner keeps the host's disks from being changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locked: Option<Timestamp>,
+    /// It was moved here, and its disks were neither cleaned nor written since: what another store installed on them is
+    /// this host's own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_moved: bool,
+    /// Marks of installations that the store knew as done, before the one in `applied`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<String>,
+    /// Marks of installations that a person gave up, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub given_up: Vec<GivenUp>,
+    /// Hints in force when the host was last prepared.
+    pub prepared_hints: Option<RootDeviceHints>,
+    pub history: OperationHistory,
+}
+
+/// Where the host is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "camelCase")]
+pub enum State {
+    #[default]
+    New,
+    Unmanaged,
+    Registering,
+    Inspecting,
+    Preparing,
+    Available,
+    Provisioning,
+    Provisioned,
+    ExternallyProvisioned,
+    Deprovisioning,
+    PoweringOff,
+    Deleting,
+}
+
+impl HostMemory {
+    /// Somebody's data may be on the host's disks: let go like this, it leaves a tombstone. Who was detached with an
+    /// OS keeps it on purpose. What a consumer left is data of somebody, also where the metadata is gone.
+    #[must_use]
+    pub fn leaves_data(&self) -> bool {
+        let keeps_its_os = self.detached.is_some() && self.applied.is_some();
+        (self.disk_dirty || self.tenant.is_some() || self.holds_unknown) && !keeps_its_os
+    }
+}
+
+impl State {
+    /// Upstream's word for it.
+    #[must_use]
+    pub fn word(&self) -> ProvisioningState {
+        match self {
+            Self::New => ProvisioningState::New,
+            Self::Unmanaged => ProvisioningState::Unmanaged,
+            Self::Registering => ProvisioningState::Registering,
+            Self::Inspecting => ProvisioningState::Inspecting,
+            Self::Preparing => ProvisioningState::Preparing,
+            Self::Available => ProvisioningState::Available,
+            Self::Provisioning => ProvisioningState::Provisioning,
+            Self::Provisioned => ProvisioningState::Provisioned,
+            Self::ExternallyProvisioned => ProvisioningState::ExternallyProvisioned,
+            Self::Deprovisioning => ProvisioningState::Deprovisioning,
+            Self::PoweringOff => ProvisioningState::PoweringOff,
+            Self::Deleting => ProvisioningState::Deleting,
+        }
+    }
+
+    /// Whether something is to happen by itself: such a state has a deadline.
+    #[must_use]
+    pub fn is_working(&self) -> bool {
+        match self {
+            Self::Registering
+            | Self::Inspecting
+            | Self::Preparing
+            | Self::Provisioning
+            | Self::Deprovisioning
+            | Self::PoweringOff
+            | Self::Deleting => true,
+            Self::New | Self::Unmanaged | Self::Available | Self::Provisioned | Self::ExternallyProvisioned => false,
+        }
+    }
+}
+
+/// Stands for a value that an earlier version did not store.
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_so(value: &bool) -> bool {
+    *value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

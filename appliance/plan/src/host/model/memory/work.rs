@@ -1,0 +1,204 @@
+//! What is remembered of the work under way: boots, plans, calls to the BMC, changes of power and failures.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    disk::{DiskIdentity, Method},
+    host::model::{
+        orders::{BmcCall, PlanKind, WritePlan},
+        power_cut::Cut,
+    },
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Admitted {
+    pub since: Timestamp,
+    /// It was at work already, so that it was not held up although all slots were taken.
+    #[serde(default)]
+    pub resumed: bool,
+}
+
+/// A plan that was held up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Held {
+    pub since: Timestamp,
+    /// Absent while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BootWait {
+    pub since: Timestamp,
+    /// The BMC has carried the boot out, or the host came by itself.
+    pub powered: bool,
+    /// When the BMC was last asked whether the host is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_at: Option<Timestamp>,
+    /// At every look since then the host was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_since: Option<Timestamp>,
+    /// Looks in a row that failed.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub unseen: u32,
+    /// The host is switched off before it boots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+}
+
+impl BootWait {
+    pub(crate) fn new(since: Timestamp, powered: bool) -> Self {
+        Self { since, powered, looked_at: None, off_since: None, unseen: 0, cut: None }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IssuedPlan {
+    pub number: u32,
+    pub plan: PlanKind,
+    pub issued_at: Timestamp,
+    /// The agent is told to stop it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+}
+
+impl IssuedPlan {
+    #[must_use]
+    pub fn write(&self) -> Option<&WritePlan> {
+        match &self.plan {
+            PlanKind::Write(write) => Some(write),
+            PlanKind::Inspect | PlanKind::Clean { .. } | PlanKind::Erase(_) | PlanKind::Reboot | PlanKind::PowerOff => {
+                None
+            }
+        }
+    }
+
+    /// The disks that it changes.
+    #[must_use]
+    pub fn disks(&self) -> Vec<DiskIdentity> {
+        match (self.write(), self.cleans()) {
+            (Some(write), _) => vec![write.disk.clone()],
+            (None, Some((_, disks))) => disks,
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// How far it cleans, and which disks.
+    #[must_use]
+    pub fn cleans(&self) -> Option<(Method, Vec<DiskIdentity>)> {
+        match &self.plan {
+            PlanKind::Clean { disk } => Some((Method::Metadata, vec![disk.clone()])),
+            PlanKind::Erase(erase) => Some((erase.method, erase.disks.clone())),
+            PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stopped {
+    pub since: Timestamp,
+    pub why: String,
+}
+
+/// What went wrong last, beside the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    pub kind: ErrorType,
+    pub message: String,
+    pub count: u32,
+    pub at: Timestamp,
+    /// Not before; absent: not before an edit, or as soon as the cause is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// Nothing is tried until the inputs change.
+    #[serde(default)]
+    pub until_edit: bool,
+    /// What the failed step was fed with; a change of it retries at once.
+    pub inputs: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BmcMemory {
+    /// Number of the newest call.
+    pub ticket: u64,
+    /// The call whose outcome is awaited.
+    pub call: Option<PendingCall>,
+    /// Secret and version that the BMC accepted.
+    pub good_credentials: Option<CredentialsUsed>,
+    pub tried_credentials: Option<CredentialsUsed>,
+    /// Those that the BMC refused last, until it takes some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_credentials: Option<CredentialsUsed>,
+    /// When it refused a login, within the time that counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Timestamp>,
+    /// It had no place for a session, and is driven by Basic authentication.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_session_free: bool,
+    /// Why it has no override for a boot from the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_override: Option<String>,
+    /// An override for a boot from the network was ordered, and it is not known to be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<OrderedOverride>,
+}
+
+/// An override that is to be gone once its boot is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OrderedOverride {
+    /// Times that taking it back failed.
+    pub failures: u32,
+    /// Not tried again before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// Why it is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingCall {
+    #[serde(flatten)]
+    pub call: BmcCall,
+    pub asked_at: Timestamp,
+    /// What it was made with, as [`Failure::inputs`].
+    #[serde(default)]
+    pub inputs: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialsUsed {
+    pub secret: String,
+    pub version: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerWork {
+    pub want_on: bool,
+    pub hard: bool,
+    /// Since it was asked for in this strength.
+    pub since: Timestamp,
+    /// The BMC took the order; the change is awaited.
+    pub ordered: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RebootWork {
+    pub hard: bool,
+    /// The host was off, or its reset was carried out.
+    pub down: bool,
+}

@@ -1,0 +1,70 @@
+//! What follows from the stored memory and is published before anything acts on it: what a boot
+//! of the host gets, and which plan its agent runs.
+
+use crate::host::model::memory::{HostMemory, State, work::IssuedPlan};
+
+/// What a client with one of [`HostMemory::macs`] gets when it netboots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BootEntry {
+    /// The agent, with a sealed token for this attempt.
+    Agent { attempt: u64 },
+    /// Nothing yet: it waits and asks again.
+    Wait,
+    /// Its own disk; by the GUID of the GPT where we wrote one.
+    LocalDisk { disk_guid: Option<String> },
+    /// The agent without a host, as for any unknown machine.
+    Discovery,
+    /// Nothing: the firmware goes on with its next entry.
+    Nothing,
+}
+
+#[must_use]
+pub fn boot_entry(memory: &HostMemory) -> BootEntry {
+    match &memory.state {
+        State::New => BootEntry::Discovery,
+        State::Unmanaged
+        | State::Registering
+        | State::Inspecting
+        | State::Preparing
+        | State::Provisioning
+        | State::Deprovisioning
+            if memory.detached.is_some() =>
+        {
+            // Nobody is to work on it; what its firmware boots next is its owner's affair.
+            BootEntry::Nothing
+        }
+        State::Unmanaged
+        | State::Registering
+        | State::Inspecting
+        | State::Preparing
+        | State::Available
+        | State::Provisioning
+        | State::Deprovisioning => agent(memory),
+        State::Provisioned => disk(memory),
+        State::ExternallyProvisioned => BootEntry::LocalDisk { disk_guid: None },
+        State::PoweringOff | State::Deleting if memory.applied.is_some() => disk(memory),
+        State::PoweringOff | State::Deleting => BootEntry::Nothing,
+    }
+}
+
+/// The plan that the agent of [`HostMemory::attempt`] runs or has run; not one that it is told to stop.
+#[must_use]
+pub fn current_plan(memory: &HostMemory) -> Option<&IssuedPlan> {
+    memory.plan.as_ref().filter(|issued| issued.stopped.is_none())
+}
+
+fn agent(memory: &HostMemory) -> BootEntry {
+    // Where no boot is ordered, a boot by itself is waited for.
+    let is_given = memory.opened || matches!(memory.state, State::Unmanaged | State::Available);
+    match memory.attempt {
+        0 => BootEntry::Discovery,
+        attempt if is_given => BootEntry::Agent { attempt },
+        _ => BootEntry::Wait,
+    }
+}
+
+fn disk(memory: &HostMemory) -> BootEntry {
+    BootEntry::LocalDisk {
+        disk_guid: memory.applied.as_ref().map(|applied| applied.disk_guid.clone()).filter(|guid| !guid.is_empty()),
+    }
+}

@@ -1,0 +1,240 @@
+//! The agent of the current attempt: had where it is there, booted where it is not, watched while it works, and told to
+//! stop.
+//!
+//! A host that stays away is booted again with the next number, so that the agent of the first boot, should it come late,
+//! is known to be old. Without a BMC the host comes when somebody boots it; its agent stays and waits for plans.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::host::{
+    model::{
+        effect::{Effect, EventKind, Reason},
+        memory::{
+            State,
+            work::{BootWait, Stopped},
+        },
+        orders::{BmcAction, PlanKind},
+        seen::AgentSeen,
+    },
+    rules::{
+        booting::{self, boot},
+        cut,
+    },
+    turn::{
+        Turn,
+        attempt::{self, Presence, Progress, current, drive_at_work, heard_at, is_spent, open, presence, progress},
+        gate, later, slot, words,
+    },
+};
+
+/// The agent of the current attempt, or what is done to get one. `kind` is the error that a host
+/// that stays away shows.
+#[track_caller]
+pub(crate) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a AgentSeen, Reason> {
+    match presence(turn) {
+        // Before anything is waited for: a host that boots again gets its script right after this step.
+        Presence::Gone => spend(turn),
+        Presence::Alive => {
+            take(turn);
+            drop_net_boot(turn);
+        }
+        Presence::Absent | Presence::Quiet => {}
+    }
+    if turn.memory.state != State::Registering {
+        may_begin(turn)?;
+    }
+    match (presence(turn), current(turn)) {
+        (Presence::Alive, Some(_)) if is_leaving(turn) => {
+            let poll = turn.limits().secret_retry;
+            turn.deadline(later(turn.now, turn.limits().quiet));
+            Err(turn.stay(poll, "the agent was told to leave; waiting until it is gone"))
+        }
+        (Presence::Alive, Some(_)) if cut::is_due_to_agent(turn) => Err(spend_agent(turn, kind)),
+        (Presence::Alive, Some(agent)) => Ok(agent),
+        (Presence::Quiet, _) => Err(quiet(turn, kind)),
+        (Presence::Alive | Presence::Gone | Presence::Absent, _) => Err(boot(turn, kind)),
+    }
+}
+
+/// Whether a boot into the agent, or the next work of one that is there, may begin now: not before a failure's
+/// delay is over, and not without a slot.
+#[track_caller]
+fn may_begin(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let begins = turn.memory.boot.is_none() && turn.memory.plan.is_none() && turn.has_bmc();
+    if begins && turn.memory.admitted.is_none() && presence(turn) == Presence::Absent {
+        turn.may_try()?;
+    }
+    slot::take(turn)
+}
+
+/// The current attempt is an agent's.
+fn take(turn: &mut Turn<'_>) {
+    turn.memory.attempt_spent = true;
+    turn.memory.opened = true;
+    turn.memory.boot = None;
+}
+
+/// Takes note of the end of the current attempt: the next boot gets the next number, published
+/// before the host asks. One that came back by itself may have it at once, but for an erasure that claims a grade, and
+/// not where the agent left for the OS that it wrote: that OS may be who asks.
+pub(crate) fn spend(turn: &mut Turn<'_>) {
+    let agent = current(turn);
+    let came_back = is_spent(turn) || agent.is_some_and(|agent| agent.rebooted);
+    let has_written = turn.memory.written.as_ref().is_some_and(|written| written.attempt == turn.memory.attempt);
+    let may_run_os = has_written && agent.is_some_and(|agent| agent.left);
+    let is_awaited = came_back && (!turn.has_bmc() || !may_run_os && !cut::is_next(turn));
+    open(turn);
+    turn.memory.opened |= is_awaited;
+    turn.memory.boot = is_awaited.then_some(BootWait::new(turn.now, true));
+}
+
+/// In states that need no agent: keeps the published attempt usable for the next boot.
+pub(crate) fn keep_fresh(turn: &mut Turn<'_>) {
+    match presence(turn) {
+        Presence::Gone => spend(turn),
+        Presence::Alive => take(turn),
+        Presence::Absent | Presence::Quiet => {}
+    }
+}
+
+/// The agent's current plan ends with its leaving, so no other can follow it.
+fn is_leaving(turn: &Turn<'_>) -> bool {
+    let plan = turn.memory.plan.as_ref().map(|issued| &issued.plan);
+    matches!(plan, Some(PlanKind::PowerOff | PlanKind::Reboot))
+}
+
+/// Stays while the agent works on a plan; says so when it gets nowhere. A step that still reports
+/// is never interrupted.
+#[track_caller]
+pub(crate) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> Reason {
+    let (stall, poll) = (turn.limits().stall_with(turn.memory.plan.as_ref()), turn.limits().work_poll);
+    let shut = gate::holds(turn);
+    let moved_at = agent.progress_at.max(gate::free_since(turn, turn.memory.plan.as_ref()));
+    let still = turn.now.duration_since(moved_at);
+    let name = turn.memory.plan.as_ref().map_or("none", |plan| plan.plan.name());
+    let number = turn.memory.plan_number;
+    let text = match progress(turn, agent) {
+        Progress::Running { step, activity, percent } => {
+            let activity = if activity.is_empty() { String::new() } else { format!(", {activity}") };
+            format!("the agent runs {step}{activity} ({percent} %)")
+        }
+        Progress::NoPlan | Progress::Issued | Progress::Done | Progress::Failed { .. } => {
+            turn.issue_again();
+            format!("plan {number} ({name}) is with the agent")
+        }
+    };
+    let heard = heard_at(turn, agent);
+    let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
+    let text = match drive_at_work(turn) {
+        Some(_) if is_silent => {
+            format!(
+                "{text}; it was not heard since {heard:.0}, and is not reset, because its drive cannot be interrupted: \
+                 `firesteel retry` ends the wait"
+            )
+        }
+        Some(_) | None if is_silent => format!("{text}; it was not heard since {heard:.0}"),
+        Some(_) | None => text,
+    };
+    if let Some(shut) = shut {
+        turn.deadline(later(turn.now, stall));
+        return turn.stay(poll, format!("{}; {text}", shut.text));
+    }
+    // By its beginning: a text that changes by the minute would be another error every minute.
+    let standing = format!("{text}; no progress since {moved_at:.0}");
+    if still > stall {
+        turn.deadline(later(turn.now, stall));
+        return turn.blocked(kind, poll, format!("{standing}; look at the host's console"));
+    }
+    let text = if still > turn.limits().stall { standing } else { text };
+    turn.deadline(later(moved_at, stall));
+    turn.stay(poll, text)
+}
+
+/// Gives the current plan up: the agent stops at its next safe point and boots again by itself, with the next attempt.
+/// One that erases keeps its attempt until it is gone: its drive may be at what cannot be interrupted, and it would not
+/// be heard with an old one.
+#[track_caller]
+pub(crate) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+    let (now, limits) = (turn.now, turn.limits());
+    let Some(issued) = turn.memory.plan.as_mut() else { return Ok(()) };
+    let erases = matches!(issued.plan, PlanKind::Erase(_));
+    let Stopped { since, why } =
+        issued.stopped.get_or_insert_with(|| Stopped { since: now, why: why.to_owned() }).clone();
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
+    if erases && presence(turn) == Presence::Alive && now.duration_since(since) <= limits.erase_stall {
+        let at = drive_at_work(turn).map(|activity| format!(", and a drive cannot be interrupted: {activity}"));
+        turn.deadline(later(now, limits.stall));
+        let text = format!("the agent was told to stop ({why}){}; waiting for its end", at.unwrap_or_default());
+        return Err(turn.stay(limits.work_poll, text));
+    }
+    open(turn);
+    turn.memory.opened |= !cut::is_next(turn);
+    // It boots by itself; a reset at once would come before its safe point. A locked host is not waited for.
+    turn.memory.boot = gate::lock(&turn.seen.host.metadata).is_none().then(|| BootWait::new(now, true));
+    Ok(())
+}
+
+#[track_caller]
+fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    let heard = current(turn).map_or(turn.now, |agent| heard_at(turn, agent));
+    let silence = words(turn.now.duration_since(heard));
+    let old = turn.memory.attempt;
+    if !turn.has_bmc() {
+        // It may be cut off only; its plan stays valid, and a boot by hand opens the next attempt.
+        let text = format!("the agent was not heard since {heard:.0}; without a BMC somebody must reboot the host");
+        let wake = turn.limits().slow_poll;
+        if turn.now.duration_since(heard) > turn.limits().erase_quiet {
+            // It does not hold its work any longer: that try is over.
+            return match turn.may_try() {
+                Ok(()) => turn.fail(kind, text),
+                Err(reason) => reason,
+            };
+        }
+        return turn.blocked(kind, wake, text);
+    }
+    turn.effect(Effect::AbortAgent { attempt: old, reason: "the host is being rebooted".to_owned() });
+    open(turn);
+    turn.fail(kind, format!("the agent of attempt {old} went quiet for {silence}"))
+}
+
+/// A boot that was asked for has happened, whatever the BMC says later.
+fn drop_net_boot(turn: &mut Turn<'_>) {
+    let done = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::NetBoot);
+    if done && !turn.seen.bmc.in_flight {
+        turn.memory.bmc.call = None;
+    }
+}
+
+/// Ends the boot of an agent that came by another one than this work needs.
+#[track_caller]
+pub(crate) fn spend_agent(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    if let Err(reason) = attempt::spare_drive(turn).and_then(|()| turn.may_try()) {
+        return reason;
+    }
+    if let Some(reason) = booting::hindrance(turn, kind) {
+        return reason;
+    }
+    let reason = "the host is switched off and on before its disks are erased".to_owned();
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason });
+    turn.memory.boot = None;
+    booting::boot(turn, kind)
+}
+
+/// Gives up a plan that changes disks and is not over, where the host was locked since it was issued; `true` where
+/// something was given up.
+#[track_caller]
+pub(crate) fn stop_locked(turn: &mut Turn<'_>) -> Result<bool, Reason> {
+    let Some(shut) = gate::lock(&turn.seen.host.metadata) else { return Ok(false) };
+    let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return Ok(false) };
+    if issued.stopped.is_none() {
+        let name = issued.plan.name();
+        if attempt::is_over(turn) {
+            return Ok(false);
+        }
+        let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
+        turn.event(EventKind::Warning, EventReason::DestructionStopped, text);
+    }
+    stop(turn, &shut.text)?;
+    Ok(true)
+}

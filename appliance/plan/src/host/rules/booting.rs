@@ -1,0 +1,266 @@
+//! A boot of the host into the agent.
+//!
+//! Publish, then act: the attempt goes into the memory, the caller publishes it as the host's boot entry, and only then
+//! does the BMC hear of it.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::host::{
+    model::{
+        effect::{EventKind, Reason},
+        memory::work::{BootWait, Failure},
+        orders::BmcAction,
+        seen::{BmcFault, BmcFaultKind, NetworkDataSeen, Power},
+    },
+    rules::{
+        access, cut,
+        identity::{self, IdentityChange},
+        overrides,
+    },
+    turn::{
+        Turn,
+        attempt::{open, spare_drive},
+        bmc::{Call, call, fault_text},
+        later, words,
+    },
+};
+
+/// Boots the host into the next agent.
+#[track_caller]
+pub(crate) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    if let Err(reason) = spare_drive(turn) {
+        // Nobody waits for a hello meanwhile.
+        turn.memory.boot = None;
+        return reason;
+    }
+    if let Some(reason) = hindrance(turn, kind) {
+        return reason;
+    }
+    let Some(wait) = turn.memory.boot.clone() else {
+        if turn.has_bmc()
+            && let Err(reason) = turn.may_try()
+        {
+            return reason;
+        }
+        let is_taken = turn.memory.attempt_spent || turn.memory.attempt == 0;
+        if is_taken && !cut::is_due(turn) {
+            open(turn);
+        }
+        turn.memory.boot = Some(BootWait::new(turn.now, false));
+        return power(turn, turn.now, kind);
+    };
+    if let Some(change) = stranger(turn) {
+        // It was heard, so that nothing is late; a person is waited for as long as it is there.
+        turn.memory.boot = Some(BootWait { since: turn.now, ..wait });
+        return turn.blocked(kind, turn.limits().work_poll, change.to_string());
+    }
+    let waited = turn.now.duration_since(wait.since);
+    if waited > turn.limits().hello {
+        return late(turn, waited, kind);
+    }
+    match (turn.has_bmc(), wait.powered) {
+        (false, _) => come(turn, &wait),
+        (true, true) if turn.memory.opened => look(turn, wait, kind),
+        // An agent that is to stop comes to its safe point first.
+        (true, true) if turn.now < later(wait.since, turn.limits().silent) => come(turn, &wait),
+        (true, _) => power(turn, wait.since, kind),
+    }
+}
+
+/// What keeps a boot from coming to an agent of this host.
+#[track_caller]
+pub(crate) fn hindrance(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+    mac_taken(turn, kind).or_else(|| no_network(turn, kind))
+}
+
+/// A host whose MAC belongs to another one would be taken for that one when it boots.
+#[track_caller]
+pub(crate) fn mac_taken(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+    let (mac, owner) = turn.seen.mac_taken.as_ref()?;
+    let text = format!(
+        "the boot MAC {mac} belongs to host {owner}, which was there first; correct spec.bootMACAddress by making \
+         this host anew, or delete the other one"
+    );
+    Some(turn.blocked(kind, turn.limits().slow_poll, text))
+}
+
+/// An agent that does not know its way would not be heard of, and nobody would know why. The caller refuses
+/// the ramdisk to a host whose network data it cannot read, so no boot is under way that could still succeed.
+#[track_caller]
+fn no_network(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+    let name = &turn.seen.host.spec.preprovisioning_network_data_name;
+    match &turn.seen.network_data {
+        NetworkDataSeen::NotReferenced | NetworkDataSeen::Ready { .. } => None,
+        NetworkDataSeen::Missing => {
+            let text =
+                format!("Secret {name}, which spec.preprovisioningNetworkDataName names, does not exist: create it");
+            let wake = turn.limits().secret_retry;
+            Some(turn.blocked(kind, wake, text))
+        }
+        NetworkDataSeen::Invalid(error) => {
+            let text = format!("the network data in Secret {name} cannot be used, correct it there: {error}");
+            Some(turn.stuck(kind, text))
+        }
+    }
+}
+
+/// Another machine that says hello as this host, and is heard again within the time that a hello may take.
+fn stranger(turn: &Turn<'_>) -> Option<IdentityChange> {
+    let refused = turn.seen.refused_identity.as_ref()?;
+    let is_there = turn.now.duration_since(refused.at) <= turn.limits().hello;
+    identity::change(&turn.memory, turn.seen).filter(|_| is_there)
+}
+
+/// Some BMCs take an order and do nothing. The power, looked at while the host boots, tells so long
+/// before the hello is late. An answer that does not come tells nothing.
+#[track_caller]
+fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
+    let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
+    if is_asked || turn.now >= next_look(turn, &wait) {
+        match call(turn, BmcAction::Probe) {
+            Call::Waiting(_) => return come(turn, &wait),
+            Call::Failed(fault) => {
+                (wait.looked_at, wait.off_since, wait.unseen) = (Some(turn.now), None, wait.unseen.saturating_add(1));
+                turn.memory.boot = Some(wait.clone());
+                return unseen(turn, &wait, &fault);
+            }
+            Call::Done => {
+                seen_again(turn);
+                wait.unseen = 0;
+                let is_off = turn.seen.bmc.power == Power::Off;
+                wait.off_since = is_off.then_some(wait.off_since.unwrap_or(turn.now));
+                wait.looked_at = Some(turn.now);
+            }
+        }
+        turn.memory.boot = Some(wait.clone());
+        if let Some(off_since) = wait.off_since.filter(|since| turn.now >= later(*since, turn.limits().boot_off)) {
+            return still_off(turn, &wait, off_since, kind);
+        }
+    }
+    come(turn, &wait)
+}
+
+/// The host may boot all the same, and is waited for; that its BMC cannot be asked is shown, for until it can nothing
+/// can be done about a host that does not come. One that is out of reach for a moment may share the host's own port,
+/// whose link goes down as the host starts.
+#[track_caller]
+fn unseen(turn: &mut Turn<'_>, wait: &BootWait, fault: &BmcFault) -> Reason {
+    if fault.kind == BmcFaultKind::Unreachable && wait.unseen < 2 {
+        return come(turn, wait);
+    }
+    let text = fault_text(turn, fault);
+    let wake = next_look(turn, wait).duration_since(turn.now).max(SignedDuration::from_secs(1));
+    let reason = turn.blocked(ErrorType::PowerManagement, wake, text);
+    turn.deadline(later(wait.since, turn.limits().hello));
+    reason
+}
+
+/// Its BMC answers again.
+fn seen_again(turn: &mut Turn<'_>) {
+    let is_over = |failure: &Failure| failure.kind == ErrorType::PowerManagement && failure.retry_at.is_none();
+    if turn.memory.failure.as_ref().is_some_and(is_over) {
+        turn.memory.failure = None;
+    }
+}
+
+fn next_look(turn: &Turn<'_>, wait: &BootWait) -> Timestamp {
+    let is_on = turn.seen.bmc.power == Power::On;
+    let pause = if is_on { turn.limits().power_poll } else { turn.limits().boot_look };
+    later(wait.looked_at.unwrap_or(wait.since), pause)
+}
+
+#[track_caller]
+fn still_off(turn: &mut Turn<'_>, wait: &BootWait, off_since: Timestamp, kind: ErrorType) -> Reason {
+    let (attempt, off_for) = (turn.memory.attempt, words(turn.now.duration_since(off_since)));
+    let text = if off_since <= wait.since {
+        format!("the BMC accepted power-on but the host is still off after {off_for} (attempt {attempt})")
+    } else {
+        format!(
+            "the host went off while it booted, {off_for} ago (attempt {attempt}); look at its power and its console"
+        )
+    };
+    open(turn);
+    turn.fail(kind, text)
+}
+
+#[track_caller]
+fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
+    if !turn.has_bmc() {
+        return come(turn, &BootWait::new(since, false));
+    }
+    if let Err(reason) = cut::run(turn, kind) {
+        return reason;
+    }
+    match call(turn, BmcAction::NetBoot) {
+        Call::Done => {
+            overrides::learn(turn);
+            if let Err(reason) = cut::booted(turn) {
+                return reason;
+            }
+            turn.memory.opened = true;
+            let is_off = turn.seen.bmc.power == Power::Off;
+            let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
+            turn.memory.boot = Some(wait.clone());
+            turn.event(
+                EventKind::Normal,
+                EventReason::NetBoot,
+                format!("booting into the agent, attempt {}", turn.memory.attempt),
+            );
+            come(turn, &wait)
+        }
+        Call::Waiting(reason) => reason,
+        Call::Failed(fault) => {
+            turn.memory.boot = None;
+            access::failed(turn, kind, &fault)
+        }
+    }
+}
+
+#[track_caller]
+fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
+    turn.deadline(later(wait.since, turn.limits().hello));
+    let attempt = turn.memory.attempt;
+    let text = if turn.has_bmc() || wait.powered {
+        format!("the host boots from the network; waiting for its agent's hello (attempt {attempt})")
+    } else {
+        "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand"
+            .to_owned()
+    };
+    let mut wake = turn.limits().work_poll;
+    if wait.powered && turn.has_bmc() {
+        let look = next_look(turn, wait).duration_since(turn.now);
+        wake = wake.min(look.max(SignedDuration::from_secs(1)));
+    }
+    turn.stay(wake, text)
+}
+
+#[track_caller]
+fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> Reason {
+    let attempt = turn.memory.attempt;
+    let order =
+        turn.memory.bmc.no_override.as_ref().map(
+            |_| "; its BMC has no boot override, so the network must come first in the boot order of its firmware",
+        );
+    // What was seen before the wait began is of an earlier boot.
+    let netboot = &turn.seen.netboot;
+    let is_of_this = netboot.at.is_some_and(|at| turn.now.duration_since(at) <= waited);
+    let last = if is_of_this { netboot.stage.as_str() } else { "none" };
+    let text = format!(
+        "no agent said hello within {} (attempt {attempt}); last stage seen: {last}; the timeline shows how the host came \
+         there{}",
+        words(waited),
+        order.unwrap_or_default()
+    );
+    if !turn.has_bmc() {
+        // The boot entry stays: the host may come any time.
+        turn.memory.boot = Some(BootWait::new(turn.now, false));
+        return turn.fail(kind, text);
+    }
+    let was_opened = turn.memory.opened;
+    open(turn);
+    // It may still come: the boot that was ordered is the last one.
+    turn.memory.opened = was_opened && !cut::is_next(turn);
+    turn.fail(kind, text)
+}

@@ -1,0 +1,376 @@
+//! Cleaning the host's disks by an agent: what the policies ask, on the disks that an inspection of this boot
+//! names, until a receipt proves each of them. Shared by the states in which that happens; which disks and how
+//! far is [`crate::disk`]'s, whether receipts suffice as well.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::{
+    HardwareRecord, RootDeviceHints,
+    bare_metal_host::{ErrorType, cleaning::CleaningPolicies},
+};
+
+use crate::{
+    disk::{self, Cleaned, Cleaning, DiskIdentity, Method, NextOwner, NoDisk, plan_cleaning},
+    host::{
+        model::{
+            effect::{EventKind, Reason},
+            erasure::Erased,
+            memory::{State, disks::CleanedNote, work::Failure},
+            orders::{ErasePlan, PlanKind},
+            seen::AgentSeen,
+        },
+        rules::{
+            agent, cut, guards, inspection, restored, vacancy,
+            wiped::{self, shortened},
+        },
+        turn::{
+            Turn,
+            attempt::{self, Presence, Progress, receipts},
+            gate,
+        },
+    },
+};
+
+/// Disks of one plan, which has at most 64 steps; the rest follows with the next one.
+const DISKS_MAX: usize = 60;
+
+/// What is to be cleaned by the owner's policies; `had`: the disks that the last owner had. Pure; the dry run asks
+/// the same.
+pub(crate) fn decide(
+    policies: &CleaningPolicies,
+    next: NextOwner,
+    hints: Option<&RootDeviceHints>,
+    targets: &[DiskIdentity],
+    had: &[DiskIdentity],
+    record: &HardwareRecord,
+) -> Result<Cleaning, NoDisk> {
+    let policy = match next {
+        NextOwner::Same => &policies.between_installations,
+        NextOwner::Another => &policies.between_owners,
+    };
+    let none = RootDeviceHints::default();
+    let cleaning = plan_cleaning(next, policy, hints.unwrap_or(&none), targets, &record.disks)?;
+    if next == NextOwner::Another && cleaning.is_all {
+        disk::all_there(had, &record.disks)?;
+    }
+    Ok(cleaning)
+}
+
+/// Has an agent clean what is to be cleaned, and counts tries that failed. `Ok` says in words what receipts prove,
+/// or that no disk is known that could be cleaned.
+#[track_caller]
+pub(crate) fn run(
+    turn: &mut Turn<'_>,
+    next: NextOwner,
+    targets: &[DiskIdentity],
+    kind: ErrorType,
+) -> Result<String, Reason> {
+    let before = turn.memory.failure.clone();
+    let cleaned = go_on(turn, next, targets, kind);
+    // A try that ended is tried again some time; an obstacle that stands is looked at and is no try.
+    let ended = |failure: &&Failure| failure.retry_at.is_some();
+    let at = |failure: &Failure| (failure.at, failure.count);
+    let newest = turn.memory.failure.as_ref().filter(ended).map(at);
+    if newest.is_some() && newest != before.as_ref().filter(ended).map(at) {
+        turn.memory.clean_failures += 1;
+    }
+    match cleaned {
+        Err(reason) if turn.is_obstructed(&reason) && may_give_up(turn) => {
+            Err(give_up(turn, format!("cleaning was given up: {}", reason.text)))
+        }
+        cleaned => cleaned,
+    }
+}
+
+/// What an agent cleans at the moment is waited for. What shuts the gate, or freezes a disk, is a person's word or waits
+/// for one: `firesteel release --force` is theirs as well.
+fn may_give_up(turn: &Turn<'_>) -> bool {
+    let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
+    let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
+    let is_ending = turn.memory.wipe.is_some();
+    turn.is_deleting()
+        && !is_under_way
+        && !is_ending
+        && gate::shut(&turn.memory, turn.seen).is_none()
+        && turn.memory.frozen.is_none()
+}
+
+/// The host is to go, and cleaning it failed too often; also since that was asked for.
+#[track_caller]
+pub(crate) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
+    let failures = turn.memory.clean_failures;
+    let asked_at = turn.seen.host.metadata.deletion_timestamp;
+    let is_try = |failure: &Failure| failure.retry_at.is_some() && Some(failure.at) >= asked_at;
+    let was_tried = turn.memory.failure.as_ref().is_some_and(is_try);
+    let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
+    is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
+}
+
+/// Lets a host go whose cleaning is given up.
+#[track_caller]
+fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
+    let text = "the disk was not cleaned; the host may still run its OS";
+    turn.event(EventKind::Warning, EventReason::DeprovisioningGaveUp, text);
+    turn.go(State::PoweringOff, why)
+}
+
+#[track_caller]
+fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
+    if let Some(text) = wiped::go_on(turn, kind)? {
+        return Ok(text);
+    }
+    agent::stop_locked(turn)?;
+    if let Err(reason) = gate::may_go_on(turn, kind) {
+        // A host that is off for its next boot does not keep its slot meanwhile.
+        turn.memory.boot = turn.memory.boot.take().filter(|wait| wait.powered);
+        return Err(reason);
+    }
+    let agent = agent::agent(turn, kind)?;
+    if restored::needs_look(turn) {
+        // The plan that wrote to the disk is of an older state: what stands there now is looked at first.
+        inspection::inspect(turn, agent, kind)?;
+        return Err(turn.stay(turn.limits().work_poll, "the disks were looked at before one is cleaned"));
+    }
+    follow(turn, agent, next, kind)?;
+    let cleaning = chosen(turn, agent, next, targets, kind)?;
+    if cleaning.disks.is_empty() {
+        let why = cleaning.relaxed.as_deref().unwrap_or("the policy names no disk of this host");
+        let text = format!("no disk was cleaned, and data of the last owner may be on any: {why}");
+        left_unknown(turn, &text);
+        return Ok(text);
+    }
+    let shown = receipts(turn);
+    let missing: Vec<DiskIdentity> =
+        cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
+    if missing.is_empty() {
+        return wiped::conclude(turn, erased(&shown, &cleaning), kind);
+    }
+    issue(turn, agent, next, &cleaning, (missing, targets), kind)
+}
+
+/// Nothing was cleaned although something may be there, for no disk is named that holds it: that stays told.
+pub(crate) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
+    turn.memory.cleaned = None;
+    turn.memory.holds_unknown = true;
+    turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
+    turn.event(EventKind::Warning, EventReason::NotCleaned, shortened(text.to_owned()));
+}
+
+/// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
+/// to its end first, whatever is wanted by now.
+#[track_caller]
+pub(crate) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Reason> {
+    if let Some(stopped) = turn.memory.plan.as_ref().and_then(|issued| issued.stopped.clone()) {
+        return agent::stop(turn, &stopped.why);
+    }
+    let is_undue = turn.memory.plan.as_ref().is_some_and(|issued| match &issued.plan {
+        PlanKind::Erase(erase) => erase.next == NextOwner::Another,
+        // The metadata of a disk that was written is cleared for the same owner, too.
+        PlanKind::Clean { .. } => !turn.memory.disk_dirty,
+        PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => false,
+    });
+    if is_undue && next == NextOwner::Same { stop(turn, "the host is its former owner's again") } else { Ok(()) }
+}
+
+/// Gives up a plan that cleans. What it did until then is told, and nothing claims that a disk was erased or kept.
+#[track_caller]
+pub(crate) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+    let Some(issued) = turn.memory.plan.as_ref() else { return Ok(()) };
+    let Some((method, disks)) = issued.cleans() else { return Ok(()) };
+    if issued.stopped.is_none() {
+        tell_stopped(turn, method, &disks, why);
+        if attempt::is_over(turn) {
+            turn.memory.plan = None;
+            return Ok(());
+        }
+    }
+    agent::stop(turn, why)
+}
+
+/// Whatever is cleaned next begins anew.
+fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why: &str) {
+    let shown = receipts(turn);
+    let names = |is_proven: bool| {
+        let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
+        of.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    let (done, rest) = (names(true), names(false));
+    let mut text = format!("cleaning ({}) for another owner was stopped: {why}", method.word());
+    for (what, disks) in [("cleaned already, as the agent says", done), ("perhaps partly cleaned", rest)] {
+        if !disks.is_empty() {
+            text = format!("{text}; {what}: {disks}");
+        }
+    }
+    let text = shortened(text);
+    turn.memory.clean_failures = 0;
+    turn.event(EventKind::Warning, EventReason::CleaningStopped, text.clone());
+    // Of no boot: its end was not seen, so no grade of it is proven.
+    let (at, attempt, unverified) = (turn.now, 0, Vec::new());
+    let note =
+        CleanedNote { at, attempt, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
+    turn.memory.cleaned = (method > Method::Metadata).then_some(note);
+}
+
+/// A plan that cleans is with the agent, or has ended.
+#[track_caller]
+fn follow(turn: &mut Turn<'_>, agent: &AgentSeen, next: NextOwner, kind: ErrorType) -> Result<(), Reason> {
+    let Some((method, disks)) = turn.memory.plan.as_ref().and_then(|issued| issued.cleans()) else { return Ok(()) };
+    match attempt::progress(turn, agent) {
+        Progress::NoPlan | Progress::Issued | Progress::Running { .. } => Err(agent::watch(turn, agent, kind)),
+        Progress::Failed { message, .. } => {
+            turn.memory.plan = None;
+            let shown = receipts(turn);
+            vacancy::cleaned(turn, &shown);
+            Err(failed(turn, next, kind, &message))
+        }
+        Progress::Done => {
+            turn.memory.plan = None;
+            let shown = receipts(turn);
+            vacancy::cleaned(turn, &shown);
+            let short = disks.iter().find_map(|wanted| Some((wanted, disk::proof(method, wanted, &shown).err()?)));
+            match short {
+                None => Ok(()),
+                Some((wanted, why)) => {
+                    let text = format!("the agent calls it done, and no receipt proves it for {wanted}: {why}");
+                    Err(failed(turn, next, kind, &text))
+                }
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) -> Reason {
+    let (exit, guard) = (guards::exit(next), guards::override_help());
+    guards::refuse(turn, kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
+}
+
+/// Method and disks, from an inspection of this boot and of after the last try. The target's metadata alone needs
+/// none: its identity is that of the installation, and the agent compares it. A disk that its path alone names is looked
+/// at in any case.
+#[track_caller]
+fn chosen(
+    turn: &mut Turn<'_>,
+    agent: &AgentSeen,
+    next: NextOwner,
+    targets: &[DiskIdentity],
+    kind: ErrorType,
+) -> Result<Cleaning, Reason> {
+    let seen = turn.seen;
+    let hints = seen.host.spec.root_device_hints.as_ref();
+    let decided = seen
+        .hardware
+        .as_ref()
+        .map(|record| decide(&turn.requests.cleaning, next, hints, targets, &turn.memory.tenant_disks, record));
+    let is_own = guards::own_record(turn).is_some();
+    let is_of_boot = |record: &HardwareRecord| record.attempt == turn.memory.attempt;
+    let was_refused =
+        seen.hardware.as_ref().is_some_and(|record| is_of_boot(record) && guards::is_outdated(&turn.memory, record));
+    match decided {
+        Some(Ok(cleaning)) if is_own || !was_refused && is_known(&cleaning, targets) => Ok(cleaning),
+        Some(Err(error)) if is_own => {
+            is_due(turn)?;
+            Err(failed(turn, next, kind, &format!("no disk is cleaned: {error}")))
+        }
+        Some(_) | None => {
+            inspection::inspect(turn, agent, kind)?;
+            Err(turn.stay(turn.limits().secret_retry, "the hardware record is being stored"))
+        }
+    }
+}
+
+/// The agent alone can tell whether the disks are there.
+fn is_known(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
+    is_of_target(cleaning, targets) && !cleaning.disks.iter().any(DiskIdentity::is_by_path)
+}
+
+fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
+    cleaning.method == Method::Metadata && cleaning.disks.iter().all(|disk| targets.contains(disk))
+}
+
+/// A failure to clean delays the next try; one that led here delays the next installation alone.
+#[track_caller]
+fn is_due(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let is_since = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    let is_own = is_since || guards::is_refusal(&turn.memory);
+    let is_overridden = !turn.requests.override_guards.is_empty();
+    if is_own && !is_overridden { turn.may_try() } else { Ok(()) }
+}
+
+#[track_caller]
+fn issue(
+    turn: &mut Turn<'_>,
+    agent: &AgentSeen,
+    next: NextOwner,
+    cleaning: &Cleaning,
+    (missing, targets): (Vec<DiskIdentity>, &[DiskIdentity]),
+    kind: ErrorType,
+) -> Result<String, Reason> {
+    is_due(turn)?;
+    gate::may_destroy(turn, kind)?;
+    if cleaning.method > Method::Metadata {
+        cut::read_once(turn)?;
+    }
+    let mut disks = guards::may_clean(turn, next, &missing, kind)?;
+    let named = guards::named(turn, &disks);
+    // What the journal alone says of a disk goes with a step that every agent knows.
+    let is_plain = |disk: &DiskIdentity| !named.contains(disk) || guards::is_named(&turn.memory, disk);
+    let plan = match disks.as_slice() {
+        [only] if is_of_target(cleaning, targets) && turn.requests.override_guards.is_empty() && is_plain(only) => {
+            PlanKind::Clean { disk: only.clone() }
+        }
+        _ if !agent.can_erase => {
+            if turn.requests.retry {
+                turn.issue(PlanKind::Reboot);
+                return Err(turn.stay(turn.limits().secret_retry, "the host boots again, for a newer agent"));
+            }
+            let text = "its agent is too old to erase disks: give the appliance newer boot files, and run \
+                        `firesteel retry`";
+            return Err(failed(turn, next, kind, text));
+        }
+        _ => {
+            disks.truncate(DISKS_MAX);
+            let overridden = guards::take_overrides(turn, &disks);
+            let own_names = turn.memory.names.clone();
+            PlanKind::Erase(ErasePlan { method: cleaning.method, disks, next, own_names, overridden, named })
+        }
+    };
+    if let Some(relaxed) = &cleaning.relaxed {
+        turn.event(EventKind::Warning, EventReason::CleaningRelaxed, relaxed.clone());
+    }
+    turn.event(EventKind::Normal, EventReason::CleaningStarted, shortened(told(&plan, cleaning)));
+    turn.issue(plan);
+    Err(agent::watch(turn, agent, kind))
+}
+
+fn told(plan: &PlanKind, cleaning: &Cleaning) -> String {
+    let disks: Vec<String> = match plan {
+        PlanKind::Clean { disk } => vec![disk.to_string()],
+        PlanKind::Erase(erase) => erase.disks.iter().map(ToString::to_string).collect(),
+        PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => Vec::new(),
+    };
+    let kept = kept(cleaning).map(|kept| format!("; {kept}")).unwrap_or_default();
+    format!("{} of {}{kept}", cleaning.method.word(), disks.join("; "))
+}
+
+/// The disks that keep what they have, in words.
+fn kept(cleaning: &Cleaning) -> Option<String> {
+    let kept: Vec<&str> = cleaning.kept.iter().map(|disk| disk.device.as_str()).collect();
+    (!kept.is_empty()).then(|| format!("kept: {}", kept.join(", ")))
+}
+
+/// Gathers what the receipts say of the disks, in words for both: that all was seen, and that it was not.
+fn erased(shown: &[Cleaned], cleaning: &Cleaning) -> Erased {
+    let shown: Vec<_> =
+        cleaning.disks.iter().filter_map(|wanted| disk::proof(cleaning.method, wanted, shown).ok()).collect();
+    let beside: String =
+        cleaning.relaxed.iter().cloned().chain(kept(cleaning)).map(|text| format!("; {text}")).collect();
+    let is_whole = cleaning.is_all || cleaning.kept.is_empty();
+    Erased {
+        method: cleaning.method,
+        disks: cleaning.disks.clone(),
+        is_all: cleaning.is_all,
+        is_whole: cleaning.method > Method::Metadata && cleaning.relaxed.is_none() && is_whole,
+        proven: shortened(disk::words(cleaning.method, &shown) + &beside),
+        claimed: shortened(disk::claims(&shown) + &beside),
+    }
+}

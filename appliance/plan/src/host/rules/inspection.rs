@@ -1,0 +1,50 @@
+//! Having the agent inspect the host in this boot.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::SignedDuration;
+
+use crate::host::{
+    model::{
+        effect::{Effect, Reason},
+        orders::PlanKind,
+        seen::AgentSeen,
+    },
+    rules::agent,
+    turn::{
+        Turn,
+        attempt::{self, Progress},
+    },
+};
+
+/// Until the object that shows an inspection is looked at again.
+const SHOWN_POLL: SignedDuration = SignedDuration::from_secs(1);
+
+/// Has the agent inspect the host in this boot; `Ok` when the record of it is stored.
+#[track_caller]
+pub(crate) fn inspect(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> Result<(), Reason> {
+    let number = turn.memory.plan_number;
+    let is_current = turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::Inspect);
+    if !is_current {
+        turn.may_try()?;
+        turn.issue(PlanKind::Inspect);
+        return Err(agent::watch(turn, agent, kind));
+    }
+    match attempt::progress(turn, agent) {
+        Progress::NoPlan | Progress::Issued | Progress::Running { .. } => Err(agent::watch(turn, agent, kind)),
+        Progress::Failed { message, .. } => {
+            turn.memory.plan = None;
+            Err(turn.fail(kind, format!("the inspection failed: {message}")))
+        }
+        Progress::Done => {
+            let attempt = turn.memory.attempt;
+            let record = turn.seen.hardware.as_ref();
+            let is_stored = record.is_some_and(|record| record.attempt == attempt && record.plan == number);
+            // The report brought the record; what the owner sees is an object of its own.
+            if is_stored && turn.seen.hardware_is_shown {
+                return Ok(());
+            }
+            turn.effect(Effect::SaveHardware { attempt, plan: number });
+            Err(turn.stay(SHOWN_POLL, "the hardware record is being stored"))
+        }
+    }
+}

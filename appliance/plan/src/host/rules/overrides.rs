@@ -1,0 +1,93 @@
+//! The override for one boot from the network: ordered with each boot into the agent, and gone once the host has its
+//! OS. Some BMCs keep it ("Once" is stored as "Continuous"), and the host would ask the network at each boot.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::Condition;
+
+use crate::host::{
+    model::{
+        effect::{EventKind, Reason},
+        memory::{HostMemory, work::OrderedOverride},
+        orders::BmcAction,
+        seen::BmcFaultKind,
+    },
+    turn::{
+        Turn,
+        bmc::{Call, call},
+        later,
+    },
+};
+
+/// The BMC directs the host's boots.
+pub(crate) const TYPE: &str = "BootOverride";
+/// After these the host says so, and a person has to do it. The next boot into the agent begins to count again.
+const FAILURES_MAX: u32 = 3;
+
+/// The BMC took the order for that boot.
+pub(crate) fn learn(turn: &mut Turn<'_>) {
+    let no_override = turn.seen.bmc.no_override.clone();
+    if no_override.is_some() {
+        turn.memory.bmc.ordered = None;
+    }
+    turn.memory.bmc.no_override = no_override;
+}
+
+/// Reads the override again after the installation, and takes it back where it is still there; `Err` while that is
+/// under way. What keeps the BMC from being asked at all is the affair of those who look at its power.
+#[track_caller]
+pub(crate) fn take_back(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let Some(mut ordered) = turn.memory.bmc.ordered.clone() else { return Ok(()) };
+    let pending = turn.memory.bmc.call.as_ref().map(|pending| pending.call.action);
+    let is_asked = pending == Some(BmcAction::TakeBootBack);
+    let is_early = ordered.retry_at.is_some_and(|at| at > turn.now) || ordered.failures >= FAILURES_MAX;
+    let is_busy = turn.memory.failure.is_some() || turn.memory.power.is_some() || turn.memory.reboot.is_some();
+    if !is_asked && (pending.is_some() || is_early || is_busy) {
+        return Ok(());
+    }
+    let left = match call(turn, BmcAction::TakeBootBack) {
+        Call::Waiting(reason) => return Err(reason),
+        Call::Done => turn.seen.bmc.override_left.clone(),
+        Call::Failed(fault) => match fault.kind {
+            BmcFaultKind::Refused | BmcFaultKind::Unsupported => Some(fault.message),
+            BmcFaultKind::Unreachable
+            | BmcFaultKind::Credentials
+            | BmcFaultKind::NoSecret
+            | BmcFaultKind::EmptySecret
+            | BmcFaultKind::HeldBack { .. } => {
+                ordered.retry_at = Some(later(turn.now, turn.limits().power_poll));
+                turn.memory.bmc.ordered = Some(ordered);
+                return Ok(());
+            }
+        },
+    };
+    turn.memory.bmc.ordered = left.map(|why| {
+        let text = text_of(&why);
+        turn.event(EventKind::Warning, EventReason::BootOverrideLeft, text);
+        let retry_at = Some(later(turn.now, turn.limits().slow_poll));
+        OrderedOverride { failures: ordered.failures + 1, retry_at, why: Some(why) }
+    });
+    Ok(())
+}
+
+fn text_of(why: &str) -> String {
+    format!(
+        "the boot override of the installation is still set at the BMC and could not be taken back ({why}): switch it \
+         off there, or the host asks the network at each boot"
+    )
+}
+
+/// What its owner sees of it; `was`: there is such a condition.
+pub(crate) fn condition(memory: &HostMemory, was: bool) -> Option<Condition> {
+    let left = memory.bmc.ordered.as_ref().and_then(|ordered| ordered.why.as_deref());
+    match (&memory.bmc.no_override, left) {
+        (Some(why), _) => {
+            let text = format!(
+                "the BMC has no boot override ({why}): the host boots by its own order, so put the network first in the \
+                 boot order of its firmware"
+            );
+            Some(Condition::new(TYPE, false, "NotOffered", text))
+        }
+        (None, Some(why)) => Some(Condition::new(TYPE, false, "NotTakenBack", text_of(why))),
+        (None, None) => was.then(|| Condition::new(TYPE, true, "Offered", "")),
+    }
+}

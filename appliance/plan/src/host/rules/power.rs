@@ -1,0 +1,115 @@
+//! Keeping the power as asked, through a BMC: soft before hard, with the change seen at the BMC
+//! before it counts.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::host::{
+    model::{
+        effect::Reason,
+        memory::work::PowerWork,
+        orders::BmcAction,
+        seen::{BmcFault, BmcFaultKind, Power},
+    },
+    rules::access,
+    turn::{
+        Turn,
+        bmc::{Call, call},
+        later, words,
+    },
+};
+
+pub(crate) enum Reach {
+    /// The power is as wanted, by a fresh look.
+    Reached,
+    /// Not yet, or not this time: the reason says which.
+    Waiting(Reason),
+}
+
+/// What power that cannot be changed is called.
+const KIND: ErrorType = ErrorType::PowerManagement;
+
+/// Brings the power to what is wanted. `hard`: no OS is there that could shut down.
+#[track_caller]
+pub(crate) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
+    let changing = turn.memory.power.as_ref().is_some_and(|work| work.want_on == on);
+    let age_max = if changing { turn.limits().power_poll_changing } else { turn.limits().power_poll };
+    let age = turn.seen.bmc.power_at.map(|at| turn.now.duration_since(at));
+    let was_steady = is_seen(turn, on)
+        && turn.memory.power.is_none()
+        && turn.memory.failure.is_none()
+        && !turn.memory.state.is_working();
+    // An order whose outcome is awaited goes first; then a fresh look.
+    let pending = turn.memory.bmc.call.as_ref().map(|pending| pending.call.action);
+    let looking = pending == Some(BmcAction::Probe);
+    let ordering = pending.is_some() && !looking;
+    // The answer is taken when it comes: left until the next look, it would pass for that one's.
+    if !ordering && (looking || age.is_none_or(|age| age > age_max)) {
+        match call(turn, BmcAction::Probe) {
+            // What is seen now is its answer.
+            Call::Done => {}
+            // A look now and then does not unsettle what rests as it was seen last.
+            Call::Waiting(_) if was_steady => {}
+            Call::Waiting(reason) => return Reach::Waiting(reason),
+            Call::Failed(fault) => return Reach::Waiting(access::failed(turn, KIND, &fault)),
+        }
+    }
+    let reached = is_seen(turn, on);
+    if reached && !ordering {
+        turn.memory.power = None;
+        return Reach::Reached;
+    }
+    let work = turn.memory.power.clone().filter(|work| work.want_on == on);
+    let work = work.unwrap_or(PowerWork { want_on: on, hard, since: turn.now, ordered: false });
+    change(turn, work)
+}
+
+fn is_seen(turn: &Turn<'_>, on: bool) -> bool {
+    match turn.seen.bmc.power {
+        Power::On => on,
+        Power::Off => !on,
+        Power::Unknown => false,
+    }
+}
+
+#[track_caller]
+fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
+    let waited = turn.now.duration_since(work.since);
+    let limit = if work.want_on || work.hard { turn.limits().power_change } else { turn.limits().soft_off };
+    turn.deadline(later(work.since, limit));
+    if work.ordered && waited > limit {
+        if work.want_on || work.hard {
+            turn.memory.power = None;
+            let (order, state) = if work.want_on { ("power-on", "off") } else { ("power-off", "on") };
+            let text = format!("the BMC accepted {order} but the host is still {state} after {}", words(waited));
+            return Reach::Waiting(turn.fail(KIND, text));
+        }
+        // The OS did not shut down in time.
+        work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
+    }
+    if work.ordered {
+        turn.memory.power = Some(work);
+        let wake = turn.limits().power_poll_changing;
+        return Reach::Waiting(turn.stay(wake, "waiting for the power to change"));
+    }
+    let action = if work.want_on { BmcAction::PowerOn } else { BmcAction::PowerOff { hard: work.hard } };
+    let result = call(turn, action);
+    let ordered = match result {
+        Call::Waiting(reason) => {
+            turn.memory.power = Some(work);
+            return Reach::Waiting(reason);
+        }
+        Call::Done => true,
+        // A soft power-off that the BMC refuses is tried hard at once: some have no soft one. What it was not asked
+        // because it answers with errors now is asked again.
+        Call::Failed(BmcFault { kind: BmcFaultKind::Unsupported, .. }) if !work.want_on && !work.hard => {
+            work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
+            false
+        }
+        Call::Failed(fault) => {
+            turn.memory.power = None;
+            return Reach::Waiting(access::failed(turn, KIND, &fault));
+        }
+    };
+    turn.memory.power = Some(PowerWork { ordered, since: turn.now, ..work });
+    Reach::Waiting(turn.stay(jiff::SignedDuration::from_secs(1), "waiting for the power to change"))
+}

@@ -1,0 +1,128 @@
+//! Deprovisioning: disks are cleaned by an agent and the image forgotten. For the same owner that is the disk
+//! that a plan of ours may have changed, and no other; for another owner all of them, unless the host's owner
+//! asks for less ([`crate::host::rules::cleaning`]).
+//!
+//! `spec.externallyProvisioned` stops nothing here, as upstream: it is taken before anything was written alone, and
+//! what is cleaned was installed from here. Only where the host is frozen it keeps the disks.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::{
+    disk::NextOwner,
+    host::{
+        model::{
+            effect::{Effect, EventKind, Reason},
+            memory::State,
+        },
+        rules::{agent, cleaning, restored, tenancy},
+        turn::{
+            Turn,
+            attempt::{self, Presence, Progress},
+            slot,
+        },
+    },
+};
+
+const KIND: ErrorType = ErrorType::Provisioning;
+
+/// Moves there; the failure of the state that was left is forgotten.
+#[track_caller]
+pub(crate) fn enter(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
+    if turn.memory.state == State::Provisioned
+        && let Err(reason) = slot::take(turn)
+    {
+        return reason;
+    }
+    turn.memory.failure = None;
+    enter_failed(turn, why)
+}
+
+/// Moves there with the failure kept beside the state.
+#[track_caller]
+pub(crate) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
+    let why = why.into();
+    // Its OS runs, and may ask for the host's boot script.
+    turn.memory.opened &= turn.memory.state != State::Provisioned || !turn.has_bmc();
+    let writes = turn.memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
+    let may_write = matches!(attempt::presence(turn), Presence::Alive | Presence::Quiet) && !has_failed(turn);
+    if writes && may_write {
+        // The agent may be writing; its reboot brings it back with the next attempt.
+        turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
+        attempt::open(turn);
+    }
+    turn.memory.plan = None;
+    tenancy::confirm(turn);
+    turn.event(EventKind::Normal, EventReason::DeprovisioningStarted, why.clone());
+    let reason = turn.go_failed(State::Deprovisioning, why);
+    if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
+        // It waits for its script, and the token of this attempt is taken.
+        agent::spend(turn);
+    }
+    reason
+}
+
+pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+    let next = tenancy::next_owner(turn);
+    let targets = tenancy::targets(&turn.memory, next);
+    if let Err(reason) = cleaning::stop_undue(turn, next) {
+        return reason;
+    }
+    // An erasure whose end is awaited comes to it, whoever gets the host.
+    if next == NextOwner::Same && turn.memory.wipe.is_none() {
+        if targets.is_empty() {
+            return nameless(turn);
+        }
+        if !turn.seen.host.spec.cleans() {
+            return done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content");
+        }
+    }
+    if restored::is_kept(turn) {
+        return done(turn, "spec.externallyProvisioned: the disk keeps its content");
+    }
+    if let Some(reason) = cleaning::given_up(turn) {
+        return reason;
+    }
+    match cleaning::run(turn, next, &targets, KIND) {
+        Err(reason) => reason,
+        Ok(text) => {
+            turn.memory.disk_dirty = false;
+            turn.memory.plan = None;
+            if next == NextOwner::Another {
+                tenancy::pass_on(turn);
+            }
+            done(turn, &text)
+        }
+    }
+}
+
+/// No disk is named that could be cleaned.
+fn nameless(turn: &mut Turn<'_>) -> Reason {
+    if !turn.memory.disk_dirty {
+        return done(turn, "nothing was written, so nothing is cleaned");
+    }
+    let text = "the host came with its OS, and which disk holds it is not known: no disk was cleaned";
+    cleaning::left_unknown(turn, text);
+    done(turn, text)
+}
+
+fn done(turn: &mut Turn<'_>, why: &str) -> Reason {
+    if let Some(applied) = turn.memory.applied.take() {
+        restored::remember(turn, applied.disk_guid);
+    }
+    turn.event(EventKind::Normal, EventReason::DeprovisioningComplete, why);
+    if !turn.is_deleting() || !turn.memory.disk_dirty {
+        // An owner who keeps the host may want its disk uncleaned; who lets it go leaves a tombstone.
+        turn.memory.disk_dirty = false;
+        turn.memory.disk = None;
+    }
+    if turn.is_deleting() {
+        return turn.go(State::PoweringOff, why);
+    }
+    let failed = turn.memory.provision_failures > 0;
+    if failed { turn.go_failed(State::Available, why) } else { turn.go(State::Available, why) }
+}
+
+fn has_failed(turn: &Turn<'_>) -> bool {
+    attempt::current(turn).is_some_and(|agent| matches!(attempt::progress(turn, agent), Progress::Failed { .. }))
+}

@@ -1,0 +1,26 @@
+//! New: the object has just appeared. It gets its identity and its first attempt, so that a host that
+//! boots from now on is known.
+
+use firesteel_facts::EventReason;
+
+use crate::host::{
+    model::{
+        effect::{EventKind, Reason},
+        memory::State,
+    },
+    turn::{Turn, attempt},
+};
+
+pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+    if turn.memory.id.is_empty() {
+        turn.memory.id = turn.guid();
+    }
+    if turn.memory.attempt == 0 {
+        attempt::open(turn);
+    }
+    if turn.has_bmc() {
+        return turn.go(State::Registering, "BMC details are given");
+    }
+    turn.event(EventKind::Normal, EventReason::Discovered, "the host has no BMC details");
+    turn.go(State::Unmanaged, "there are no BMC details")
+}

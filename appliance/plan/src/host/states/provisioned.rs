@@ -1,0 +1,96 @@
+//! Provisioned: the OS is on the disk, by proof. Whether it runs is another matter, which only
+//! the OS itself can say; until it does, the host counts as unverified.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::SignedDuration;
+
+use crate::host::{
+    model::{
+        effect::Reason,
+        memory::{disks::Applied, work::Failure},
+    },
+    rules::{
+        checks,
+        reboot::{self, Steady},
+    },
+    states::deprovisioning,
+    turn::{Turn, gate, later, words},
+};
+
+pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+    let wanted = turn.seen.host.spec.wanted_image();
+    let applied = turn.memory.applied.clone();
+    let url = |applied: &Applied| applied.image.url.clone();
+    if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
+        if let Some(wanted) = wanted
+            && let Err(reason) = checks::writable(turn, wanted, "the host keeps the OS that it has")
+        {
+            return reason;
+        }
+        checks::prefetch(turn);
+        if let Err(reason) = gate::is_unlocked(turn) {
+            return reason;
+        }
+        let text = if wanted.is_some() { "another image is wanted" } else { "the image is no longer wanted" };
+        return deprovisioning::enter(turn, text);
+    }
+    // An image that could not be had instead is wanted no more.
+    let is_over = |old: &Failure| old.kind == ErrorType::Provisioning && old.until_edit;
+    turn.memory.failure = turn.memory.failure.take().filter(|old| !is_over(old));
+    let story = applied.as_ref().map(|applied| running_text(turn, applied)).unwrap_or_default();
+    if turn.has_bmc() {
+        return with_bmc(turn, &story);
+    }
+    reboot::refuse(turn);
+    look_again(turn, applied.as_ref(), story)
+}
+
+/// What is known of the OS. The conditions say the same.
+pub(crate) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
+    let instance = &turn.seen.instance;
+    let ours = instance.attempt == applied.attempt;
+    let waited = turn.now.duration_since(applied.at);
+    match (instance.running_at.filter(|_| ours), instance.config_fetched_at.filter(|_| ours)) {
+        (Some(_), _) => "provisioned, and the OS reported that it runs".to_owned(),
+        (None, _) if !applied.reports_running() => {
+            "provisioned; whether the OS runs is unverified: its config does not report to this appliance".to_owned()
+        }
+        (None, _) if ours && instance.failed.is_some() => {
+            let (at, log) = instance.failed.clone().unwrap_or_default();
+            let last = log.lines().next_back().unwrap_or("it sent no log").to_owned();
+            format!("provisioned; the first boot of the OS failed at {at:.0}: {last}")
+        }
+        (None, fetched) => {
+            let last = if fetched.is_some() { "fetched its config" } else { "was handed over" };
+            if waited > turn.limits().running {
+                format!("provisioned; running is unverified: the OS {last} but has not reported for {}", words(waited))
+            } else {
+                format!("provisioned; the OS {last}; waiting for its report that it runs")
+            }
+        }
+    }
+}
+
+fn with_bmc(turn: &mut Turn<'_>, story: &str) -> Reason {
+    let text = match reboot::keep(turn) {
+        Err(reason) => return reason,
+        Ok(Steady::On) => story.to_owned(),
+        Ok(Steady::Off) => "provisioned, switched off".to_owned(),
+        Ok(Steady::HeldOff(holders)) => format!("held off by {}", holders.join(", ")),
+        Ok(Steady::PowerOffDisabled) => {
+            return turn.stay(turn.limits().power_poll, format!("{story}; power-off is disabled"));
+        }
+    };
+    let applied = turn.memory.applied.clone();
+    look_again(turn, applied.as_ref(), text)
+}
+
+/// Wakes for the next look at the power, or when the report of the OS is overdue.
+fn look_again(turn: &mut Turn<'_>, applied: Option<&Applied>, text: String) -> Reason {
+    let poll = if turn.has_bmc() { turn.limits().power_poll } else { turn.limits().slow_poll };
+    let overdue = applied
+        .map(|applied| later(applied.at, turn.limits().running).duration_since(turn.now))
+        .filter(|left| *left > SignedDuration::ZERO);
+    let wake = overdue.map_or(poll, |left| poll.min(left + SignedDuration::from_secs(1)));
+    turn.stay(wake, text)
+}

@@ -1,0 +1,135 @@
+//! The current attempt: one numbered boot of the host into the ramdisk, its agent, and how far that is with its plan.
+
+use jiff::Timestamp;
+
+use crate::{
+    disk::Cleaned,
+    host::{
+        model::{
+            effect::Reason,
+            seen::{AgentSeen, Work},
+        },
+        turn::{Turn, later, live},
+    },
+};
+
+/// How the agent of the current attempt is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Nobody has said hello with this attempt.
+    Absent,
+    Alive,
+    /// Bound, but has not reported for longer than the limit.
+    Quiet,
+    /// It left, or the host booted again.
+    Gone,
+}
+
+pub(crate) fn presence(turn: &Turn<'_>) -> Presence {
+    let Some(agent) = current(turn) else {
+        return if is_spent(turn) { Presence::Gone } else { Presence::Absent };
+    };
+    let heard = heard_at(turn, agent);
+    // Who asks to try again has looked.
+    let is_retried = turn.memory.retried_at.is_some_and(|at| at > heard);
+    let issued = turn.memory.plan.as_ref().filter(|_| !is_retried);
+    if agent.left || agent.rebooted {
+        Presence::Gone
+    } else if turn.now.duration_since(heard) > turn.limits().quiet_with(issued) && drive_at_work(turn).is_none() {
+        Presence::Quiet
+    } else {
+        Presence::Alive
+    }
+}
+
+/// The host asked for a boot script, and no hello of the current attempt counts.
+pub(crate) fn is_spent(turn: &Turn<'_>) -> bool {
+    turn.seen.spent_attempt == Some(turn.memory.attempt)
+}
+
+/// An appliance that was away does not take its own silence for the agent's.
+pub(crate) fn heard_at(turn: &Turn<'_>, agent: &AgentSeen) -> Timestamp {
+    agent.last_report_at.max(turn.seen.started_at)
+}
+
+/// What a drive of the host is at that nothing can interrupt, by the last agent's last word, whatever its attempt.
+pub(crate) fn drive_at_work<'a>(turn: &Turn<'a>) -> Option<&'a str> {
+    live::drive_at_work(turn.seen.agent.as_ref()?, &turn.memory, turn.limits(), turn.now)
+}
+
+/// Has the host's power left alone while a drive is at such a thing.
+#[track_caller]
+pub(crate) fn spare_drive(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let Some(activity) = drive_at_work(turn) else { return Ok(()) };
+    let text = format!(
+        "the host is neither reset nor switched off, because a drive cannot be interrupted without harm: {activity}; \
+         waiting for its end"
+    );
+    let heard = turn.seen.agent.as_ref().map_or(turn.now, |agent| agent.last_report_at);
+    let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
+    let help = format!("; its agent was not heard since {heard:.0}: `firesteel retry` ends the wait");
+    turn.deadline(later(turn.now, turn.limits().stall));
+    Err(turn.stay(turn.limits().work_poll, if is_silent { text + &help } else { text }))
+}
+
+/// Whether nothing of the current plan is under way any more.
+pub(crate) fn is_over(turn: &Turn<'_>) -> bool {
+    let has_ended = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
+    current(turn).is_some_and(|agent| has_ended(progress(turn, agent))) || presence(turn) == Presence::Gone
+}
+
+/// The agent bound to the current attempt, alive or not.
+pub(crate) fn current<'a>(turn: &Turn<'a>) -> Option<&'a AgentSeen> {
+    turn.seen.agent.as_ref().filter(|agent| agent.attempt == turn.memory.attempt)
+}
+
+/// What the agent has made of the current plan.
+pub(crate) enum Progress<'a> {
+    /// No plan of this kind is current.
+    NoPlan,
+    /// Issued, not begun.
+    Issued,
+    Running {
+        step: &'a str,
+        activity: &'a str,
+        percent: u8,
+    },
+    Done,
+    Failed {
+        message: String,
+        disk_changed: bool,
+    },
+}
+
+pub(crate) fn progress<'a>(turn: &Turn<'_>, agent: &'a AgentSeen) -> Progress<'a> {
+    let Some(plan) = &turn.memory.plan else { return Progress::NoPlan };
+    if agent.plan < plan.number {
+        return Progress::Issued;
+    }
+    match &agent.work {
+        Work::Idle => Progress::Issued,
+        Work::Running { step, activity, percent } => Progress::Running { step, activity, percent: *percent },
+        Work::Done => Progress::Done,
+        Work::Failed { step, message, disk_changed } => {
+            Progress::Failed { message: format!("{step}: {message}"), disk_changed: *disk_changed }
+        }
+    }
+}
+
+/// The next attempt's number becomes current; what belonged to the last one goes.
+pub(crate) fn open(turn: &mut Turn<'_>) {
+    turn.memory.attempt += 1;
+    turn.memory.attempt_spent = false;
+    turn.memory.opened = !turn.has_bmc();
+    turn.memory.plan = None;
+    turn.memory.plan_number = 0;
+    turn.memory.boot = None;
+}
+
+/// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.
+pub(crate) fn receipts(turn: &Turn<'_>) -> Vec<Cleaned> {
+    let Some(agent) = current(turn) else { return Vec::new() };
+    let written = turn.memory.written.as_ref().filter(|written| written.attempt == turn.memory.attempt);
+    let since = written.map_or(0, |written| written.plan);
+    agent.cleaned.iter().filter(|shown| shown.plan > since).cloned().collect()
+}

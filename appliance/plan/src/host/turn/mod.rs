@@ -1,0 +1,343 @@
+//! The working copy of one step: memory to change, effects and events to collect. It lives for
+//! one call of [`crate::step`]; nothing outside sees it.
+
+pub(crate) mod attempt;
+pub(crate) mod bmc;
+pub(crate) mod changed;
+pub(crate) mod contest;
+pub(crate) mod frozen;
+pub mod gate;
+pub(crate) mod history;
+pub(crate) mod live;
+pub(crate) mod login;
+pub(crate) mod slot;
+
+use firesteel_facts::{EventReason, Guid};
+use firesteel_resources::bare_metal_host::{ErrorType, Requests, annotations::DeleteAction, requests};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    backoff,
+    host::model::{
+        effect::{Effect, Event, EventKind, Reason, Step, bounded},
+        limits::Limits,
+        memory::{
+            HostMemory, State,
+            work::{Failure, IssuedPlan},
+        },
+        orders::PlanKind,
+        seen::{CredentialsSeen, NetworkDataSeen, Seen, UserDataSeen},
+    },
+};
+
+/// A deadline that is stored moves by at least this much, so that an agent's report every 2 s is
+/// not a write to the store every 2 s.
+const DEADLINE_GRAIN: SignedDuration = SignedDuration::from_secs(60);
+
+pub(crate) struct Turn<'a> {
+    pub(crate) seen: &'a Seen,
+    pub(crate) now: Timestamp,
+    pub(crate) requests: Requests,
+    pub(crate) memory: HostMemory,
+    effects: Vec<Effect>,
+    events: Vec<Event>,
+    wake: Option<SignedDuration>,
+    /// The handler said when the state is given up.
+    has_deadline: bool,
+    /// The host waits for a slot.
+    pub(crate) is_delayed: bool,
+    /// The host waits at the gate.
+    pub(crate) is_shut: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(seen: &'a Seen, now: Timestamp) -> Self {
+        Self {
+            seen,
+            now,
+            requests: requests(&seen.host.metadata),
+            memory: seen.memory.clone(),
+            effects: Vec::new(),
+            events: Vec::new(),
+            wake: None,
+            has_deadline: false,
+            is_delayed: false,
+            is_shut: false,
+        }
+    }
+
+    pub(crate) fn finish(mut self, reason: Reason) -> Step {
+        if self.requests.paused.is_some() {
+            return Step { memory: self.memory, effects: Vec::new(), wake: None, reason, events: Vec::new() };
+        }
+        let is_let_alone = self.memory.detached.is_some() && self.memory.state != State::Deleting;
+        if !self.memory.state.is_working() || is_let_alone {
+            self.memory.deadline = None;
+        } else if !self.has_deadline && self.memory.deadline.is_none_or(|deadline| deadline <= self.now) {
+            self.memory.deadline = Some(later(self.now, self.limits().stall));
+        }
+        let until_deadline = self.memory.deadline.map(|deadline| deadline.duration_since(self.now));
+        let positive = |wake: SignedDuration| wake.max(SignedDuration::ZERO);
+        let wake = match (self.wake, until_deadline) {
+            (Some(a), Some(b)) => Some(positive(a.min(positive(b).max(SignedDuration::from_secs(1))))),
+            (Some(a), None) => Some(positive(a)),
+            (None, Some(b)) => Some(positive(b).max(SignedDuration::from_secs(1))),
+            (None, None) => None,
+        };
+        Step { memory: self.memory, effects: self.effects, wake, reason, events: self.events }
+    }
+
+    pub(crate) fn limits(&self) -> &'a Limits {
+        &self.seen.limits
+    }
+
+    /// The host is to go, and its owner does not hold that up.
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.seen.host.metadata.is_deleting() && !self.delays_deletion()
+    }
+
+    /// The deletion waits for the host to be attached again; one that is nearly over does not.
+    fn delays_deletion(&self) -> bool {
+        let delays = self.requests.detached.is_some_and(|detached| detached.delete_action == DeleteAction::Delay);
+        delays && !matches!(self.memory.state, State::PoweringOff | State::Deleting)
+    }
+
+    /// A BMC is configured.
+    pub(crate) fn has_bmc(&self) -> bool {
+        self.seen.host.spec.usable_bmc().is_some()
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn event(&mut self, kind: EventKind, reason: EventReason, message: impl Into<String>) {
+        self.events.push(Event { kind, reason, message: bounded(message.into()) });
+    }
+
+    /// Stay; look again after `wake` at the latest.
+    #[track_caller]
+    pub(crate) fn stay(&mut self, wake: SignedDuration, text: impl Into<String>) -> Reason {
+        self.wake = Some(wake);
+        Reason::new(text)
+    }
+
+    /// Stay until something is observed.
+    #[track_caller]
+    pub(crate) fn rest(&mut self, text: impl Into<String>) -> Reason {
+        self.wake = None;
+        Reason::new(text)
+    }
+
+    /// Move on, with the failure of the state that was left forgotten.
+    #[track_caller]
+    pub(crate) fn go(&mut self, state: State, text: impl Into<String>) -> Reason {
+        self.memory.failure = None;
+        self.go_failed(state, text)
+    }
+
+    /// Move on, with the failure kept beside the new state.
+    #[track_caller]
+    pub(crate) fn go_failed(&mut self, state: State, text: impl Into<String>) -> Reason {
+        history::end(&mut self.memory, self.now);
+        self.memory.state = state;
+        history::begin(&mut self.memory, self.now);
+        self.memory.since = self.now;
+        self.memory.clean_failures = 0;
+        self.memory.deadline = None;
+        self.memory.power = None;
+        self.memory.reboot = None;
+        self.memory.wipe = None;
+        self.has_deadline = false;
+        self.wake = Some(SignedDuration::ZERO);
+        Reason::new(text)
+    }
+
+    /// The state is given up at `at`, unless progress moves that.
+    pub(crate) fn deadline(&mut self, at: Timestamp) {
+        self.has_deadline = true;
+        let stored = self.memory.deadline;
+        if stored.is_none_or(|stored| at < stored || at.duration_since(stored) >= DEADLINE_GRAIN) {
+            self.memory.deadline = Some(at);
+        }
+    }
+
+    /// What a failed step was fed with: an edit of the object or of a Secret changes it.
+    pub(crate) fn inputs(&self) -> String {
+        let credentials = match &self.seen.credentials {
+            CredentialsSeen::Missing => "missing",
+            CredentialsSeen::Empty => "empty",
+            CredentialsSeen::Ready { version } => version,
+        };
+        let user_data = match &self.seen.user_data {
+            UserDataSeen::NotReferenced => "none",
+            UserDataSeen::Missing => "missing",
+            UserDataSeen::Invalid(text) => text,
+            UserDataSeen::Ready { sha256, .. } => sha256,
+        };
+        // Without network data the text is as it was before there was any: a stored failure stays the same.
+        let network_data = match &self.seen.network_data {
+            NetworkDataSeen::NotReferenced => String::new(),
+            NetworkDataSeen::Missing => "/missing".to_owned(),
+            NetworkDataSeen::Invalid(text) => format!("/{text}"),
+            NetworkDataSeen::Ready { version } => format!("/{version}"),
+        };
+        bounded(format!("{}/{credentials}/{user_data}{network_data}", self.seen.host.metadata.generation))
+    }
+
+    /// Notes one more failure and tries again after a growing delay.
+    #[track_caller]
+    pub(crate) fn fail(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
+        let message = bounded(message.into());
+        let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(0, |old| old.count) + 1;
+        let delay = backoff::delay(count, self.seen.entropy);
+        self.note(kind, message.clone(), count, Some(later(self.now, delay)), false);
+        self.event(EventKind::Warning, error_event(kind), message.clone());
+        self.stay(delay, format!("{message}; trying again in {}", words(delay)))
+    }
+
+    /// Notes a failure that only an edit of the object or of a Secret can end.
+    #[track_caller]
+    pub(crate) fn stuck(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
+        self.stuck_until(kind, message, None)
+    }
+
+    /// Notes a standing obstacle and looks again after `wake`; it is counted once.
+    #[track_caller]
+    pub(crate) fn blocked(&mut self, kind: ErrorType, wake: SignedDuration, message: impl Into<String>) -> Reason {
+        self.stuck_until(kind, message, Some(wake))
+    }
+
+    #[track_caller]
+    fn stuck_until(&mut self, kind: ErrorType, message: impl Into<String>, wake: Option<SignedDuration>) -> Reason {
+        self.stuck_with(kind, error_event(kind), message, wake)
+    }
+
+    /// Notes that there are no credentials to log in with, in upstream's words.
+    #[track_caller]
+    pub(crate) fn no_credentials(
+        &mut self,
+        kind: ErrorType,
+        message: impl Into<String>,
+        wake: Option<SignedDuration>,
+    ) -> Reason {
+        self.stuck_with(kind, EventReason::BmcCredentialError, message, wake)
+    }
+
+    #[track_caller]
+    fn stuck_with(
+        &mut self,
+        kind: ErrorType,
+        event: EventReason,
+        message: impl Into<String>,
+        wake: Option<SignedDuration>,
+    ) -> Reason {
+        let message = bounded(message.into());
+        let known = self.memory.failure.as_ref().is_some_and(|old| old.kind == kind && old.message == message);
+        if !known {
+            let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(1, |old| old.count.max(1));
+            self.note(kind, message.clone(), count, None, wake.is_none());
+            self.event(EventKind::Warning, event, message.clone());
+        }
+        self.wake = wake;
+        // Nothing is under way, so nothing can be late.
+        self.deadline(later(self.now, self.limits().stall));
+        Reason::new(message)
+    }
+
+    pub(crate) fn note(
+        &mut self,
+        kind: ErrorType,
+        message: String,
+        count: u32,
+        retry_at: Option<Timestamp>,
+        until_edit: bool,
+    ) {
+        let (inputs, message) = (self.inputs(), bounded(message));
+        self.memory.failure = Some(Failure { kind, message, count, at: self.now, retry_at, until_edit, inputs });
+    }
+
+    /// Whether the step of a host that is to go ends at an obstacle that has been the same for too long.
+    pub(crate) fn is_obstructed(&self, reason: &Reason) -> bool {
+        let is_it = |failure: &&Failure| failure.retry_at.is_none() && failure.message == reason.text;
+        let Some(failure) = self.memory.failure.as_ref().filter(is_it) else { return false };
+        let asked_at = self.seen.host.metadata.deletion_timestamp.unwrap_or(self.now);
+        let since = failure.at.max(asked_at).max(self.memory.since);
+        self.is_deleting() && self.now.duration_since(since) > self.limits().obstacle
+    }
+
+    /// Whether an action of this kind may be tried now; otherwise the reason why not.
+    #[track_caller]
+    pub(crate) fn may_try(&mut self) -> Result<(), Reason> {
+        let Some(failure) = self.memory.failure.clone() else { return Ok(()) };
+        if failure.inputs != self.inputs() {
+            self.memory.failure = None;
+            return Ok(());
+        }
+        if failure.until_edit {
+            self.deadline(later(self.now, self.limits().stall));
+            return Err(self.rest(failure.message));
+        }
+        match failure.retry_at {
+            Some(at) if backoff::is_ahead(at, self.now) => {
+                let wait = at.duration_since(self.now);
+                self.deadline(later(at, self.limits().stall));
+                Err(self.stay(wait, format!("{}; trying again in {}", failure.message, words(wait))))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Makes the plan current and tells the agent.
+    pub(crate) fn issue(&mut self, plan: PlanKind) {
+        self.memory.plan_number += 1;
+        let number = self.memory.plan_number;
+        self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now, stopped: None });
+        self.memory.held = None;
+        changed::note(&mut self.memory);
+        self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
+    }
+
+    /// Tells the agent again, in a later step: effects may get lost.
+    pub(crate) fn issue_again(&mut self) {
+        if self.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { .. })) {
+            return;
+        }
+        if let Some(plan) = self.memory.plan.clone() {
+            self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number: plan.number, plan: plan.plan });
+        }
+    }
+
+    /// A new GUID (RFC 9562 version 4) from the step's random bits.
+    pub(crate) fn guid(&self) -> String {
+        let bits = self.seen.entropy;
+        let bits = (bits & !(0xf_u128 << 76) | (0x4_u128 << 76)) & !(0x3_u128 << 62) | (0x2_u128 << 62);
+        Guid::from_u128(bits).to_string()
+    }
+}
+
+pub(crate) fn later(from: Timestamp, after: SignedDuration) -> Timestamp {
+    from.checked_add(after).unwrap_or(Timestamp::MAX)
+}
+
+/// `90 s`, `12 min`, `3 h`.
+pub(crate) fn words(duration: SignedDuration) -> String {
+    match duration.as_secs() {
+        secs @ ..=119 => format!("{} s", secs.max(0)),
+        secs @ 120..=7199 => format!("{} min", (secs + 30) / 60),
+        secs => format!("{} h", (secs + 1800) / 3600),
+    }
+}
+
+/// Upstream's event for an error.
+fn error_event(kind: ErrorType) -> EventReason {
+    match kind {
+        ErrorType::Registration => EventReason::RegistrationError,
+        ErrorType::ProvisionedRegistration => EventReason::ProvisionedRegistrationError,
+        ErrorType::Inspection => EventReason::InspectionError,
+        ErrorType::Preparation => EventReason::PreparationError,
+        ErrorType::Provisioning => EventReason::ProvisioningError,
+        ErrorType::PowerManagement => EventReason::PowerManagementError,
+        ErrorType::Servicing => EventReason::ServicingError,
+    }
+}

@@ -1,0 +1,104 @@
+//! A slot for the states in which a host boots into the agent: taken before one of them is entered, given back
+//! when the host waits for its next try, taken again before it goes on. See [`crate::admission`].
+
+use crate::{
+    admission::{Offer, Standing},
+    backoff,
+    host::{
+        model::{
+            effect::Reason,
+            memory::{
+                HostMemory, State,
+                work::{Admitted, Failure},
+            },
+            seen::Seen,
+        },
+        turn::{
+            Turn,
+            attempt::{self, Presence},
+            later,
+        },
+    },
+};
+
+/// Takes a slot, or says what the host waits for. Who has one, or is at work already, is not held up.
+#[track_caller]
+pub(crate) fn take(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    if turn.memory.admitted.is_some() || waits_for_a_person(turn) {
+        return Ok(());
+    }
+    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == Presence::Alive;
+    match turn.seen.slot {
+        Offer::Full { .. } | Offer::NotCounted if is_at_work => {
+            turn.memory.admitted = Some(Admitted { since: turn.now, resumed: true });
+            Ok(())
+        }
+        Offer::Free => {
+            turn.memory.admitted = Some(Admitted { since: turn.now, resumed: is_at_work });
+            Ok(())
+        }
+        Offer::Full { busy, ahead } => {
+            let before = if ahead == 0 { String::new() } else { format!(", and {ahead} wait before this one") };
+            Err(delay(
+                turn,
+                format!("{busy} hosts are inspected, provisioned or cleaned at the moment{before}: waiting"),
+            ))
+        }
+        Offer::NotCounted => Err(delay(turn, "waiting until the hosts at work are counted after a start".to_owned())),
+    }
+}
+
+#[track_caller]
+fn delay(turn: &mut Turn<'_>, text: String) -> Reason {
+    let poll = turn.limits().slot_poll;
+    let now = turn.now;
+    turn.is_delayed = true;
+    turn.memory.delayed.get_or_insert(now);
+    turn.deadline(later(now, turn.limits().stall));
+    turn.stay(poll, text)
+}
+
+/// Gives the slot back where the step ended without need of it, and leaves the line.
+pub(crate) fn tidy(turn: &mut Turn<'_>) {
+    if !needs(turn) {
+        turn.memory.admitted = None;
+    }
+    if !turn.is_delayed {
+        turn.memory.delayed = None;
+    }
+}
+
+/// The host is at work, or may go on by itself at any time.
+fn needs(turn: &Turn<'_>) -> bool {
+    if !matches!(turn.memory.state, State::Inspecting | State::Preparing | State::Provisioning | State::Deprovisioning)
+        || turn.memory.detached.is_some()
+    {
+        return false;
+    }
+    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == Presence::Alive;
+    let is_booting = turn.memory.boot.is_some() && turn.has_bmc();
+    let rests = turn.memory.failure.as_ref().is_some_and(|failure| is_ahead(failure, turn)) || waits_for_a_person(turn);
+    is_at_work || is_booting || !(rests || turn.is_shut)
+}
+
+/// Nothing is tried before some time, an edit, or the end of a standing obstacle.
+fn is_ahead(failure: &Failure, turn: &Turn<'_>) -> bool {
+    failure.until_edit || failure.retry_at.is_none_or(|at| backoff::is_ahead(at, turn.now))
+}
+
+/// Without a BMC the host comes when somebody boots it.
+fn waits_for_a_person(turn: &Turn<'_>) -> bool {
+    !turn.has_bmc() && attempt::presence(turn) != Presence::Alive
+}
+
+/// What the host does since a step that ended with `memory`.
+#[must_use]
+pub fn standing(memory: &HostMemory, seen: &Seen) -> Standing {
+    let is_paused = firesteel_resources::bare_metal_host::requests(&seen.host.metadata).paused.is_some();
+    match (&memory.admitted, memory.delayed) {
+        _ if is_paused => Standing::Idle,
+        (Some(_), _) => Standing::Busy,
+        (None, Some(since)) => Standing::Waiting { since },
+        (None, None) => Standing::Idle,
+    }
+}

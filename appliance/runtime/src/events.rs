@@ -1,0 +1,158 @@
+//! What happened, as events of the API: a channel, so that no step waits for one.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use firesteel_kube::{Core, Objects, Occurrence, Recorder, Regarding};
+use firesteel_plan::host::{Event, EventKind};
+use firesteel_resources::{ObjectMeta, provisioning};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::{ControllerError, HostKey, Runtime};
+
+/// Events waiting for the database; more come only when thousands of hosts change at once.
+const EVENTS_MAX: usize = 4096;
+/// Who says so.
+const COMPONENT: &str = "firesteel";
+
+/// Records events. Clones share the channel.
+#[derive(Clone)]
+pub struct Events(Arc<Inner>);
+
+struct Inner {
+    core: Core,
+    runtime: Arc<dyn Runtime>,
+    tells_events: bool,
+    events: mpsc::Sender<Occurrence>,
+    events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("tells_events", &self.0.tells_events).finish_non_exhaustive()
+    }
+}
+
+impl Events {
+    /// `tells_events`: whether any are written, which something else has to forget.
+    #[must_use]
+    pub fn new(core: &Core, runtime: Arc<dyn Runtime>, tells_events: bool) -> Self {
+        let (events, events_end) = mpsc::channel(EVENTS_MAX);
+        let events_end = Mutex::new(Some(events_end));
+        Self(Arc::new(Inner { core: core.clone(), runtime, tells_events, events, events_end }))
+    }
+
+    /// Has the events of a step written. The timeline has them already, so that nothing is lost with one.
+    pub fn announce(&self, host: &ObjectMeta, events: &[Event], at: Timestamp) {
+        if !self.0.tells_events {
+            return;
+        }
+        let key = HostKey { namespace: host.namespace.clone(), name: host.name.clone() };
+        for event in events {
+            let regarding = regarding_host(&key, &host.uid);
+            let happened = Occurrence {
+                regarding,
+                is_warning: event.kind == EventKind::Warning,
+                reason: event.reason.word().to_owned(),
+                message: event.message.clone(),
+                at,
+            };
+            if self.0.events.try_send(happened).is_err() {
+                tracing::warn!(host = %host.name, reason = %event.reason, "too many events are waiting: one is in the timeline alone");
+            }
+        }
+    }
+
+    /// Has an event written about a host that no step made.
+    pub fn tell_of(&self, key: &HostKey, uid: &str, reason: &str, is_warning: bool, message: String) {
+        self.tell_about(regarding_host(key, uid), reason, is_warning, message);
+    }
+
+    /// Has an event written about any object.
+    pub fn tell_about(&self, regarding: Regarding, reason: &str, is_warning: bool, message: String) {
+        if !self.0.tells_events {
+            return;
+        }
+        let name = regarding.name.clone();
+        let happened =
+            Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.0.runtime.now() };
+        if self.0.events.try_send(happened).is_err() {
+            tracing::warn!(%name, reason, "too many events are waiting: one is in the log alone");
+        }
+    }
+
+    /// Has an event written about the Provisioning object: of what concerns no host, or all of them.
+    pub async fn tell_of_network(&self, reason: &str, is_warning: bool, message: String) {
+        if !self.0.tells_events {
+            return;
+        }
+        let objects = Objects::<Value>::new(&self.0.core, "metal3.io", "Provisioning");
+        let found = match objects {
+            Ok(objects) => objects.get("", provisioning::SINGLETON).await,
+            Err(status) => Err(status),
+        };
+        match found {
+            Ok(None) => {}
+            Ok(Some(object)) => {
+                let metadata = ObjectMeta {
+                    name: provisioning::SINGLETON.to_owned(),
+                    uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+                    ..ObjectMeta::default()
+                };
+                let about = regarding("metal3.io/v1alpha1", "Provisioning", &metadata);
+                self.tell_about(about, reason, is_warning, message);
+            }
+            Err(status) => {
+                tracing::warn!(error = %status.message, reason, "could not write an event of the Provisioning object");
+            }
+        }
+    }
+
+    /// Writes events one after the other.
+    ///
+    /// # Errors
+    /// When they are written already.
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        let events = self.0.events_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut events = events.ok_or(ControllerError::Running("control is running already: its events are taken"))?;
+        let mut recorder = Recorder::new(&self.0.core, COMPONENT);
+        while let Some(happened) = events.recv().await {
+            let host = &happened.regarding.name;
+            match recorder.record(&happened).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::debug!(%host, reason = %happened.reason, "too many events: one is in the timeline alone");
+                }
+                // Mostly a namespace that is going.
+                Err(status) => tracing::debug!(%host, error = %status.message, "writing an event"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what an event about an object names.
+#[must_use]
+pub fn regarding(api_version: &str, kind: &str, metadata: &ObjectMeta) -> Regarding {
+    Regarding {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+    }
+}
+
+fn regarding_host(key: &HostKey, uid: &str) -> Regarding {
+    Regarding {
+        api_version: "metal3.io/v1alpha1".to_owned(),
+        kind: "BareMetalHost".to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: uid.to_owned(),
+    }
+}

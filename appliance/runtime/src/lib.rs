@@ -1,0 +1,44 @@
+//! What controllers share, so that none of them needs another one.
+//!
+//! ```text
+//!   control ──► HostEvents ──► HostInbox ──► config server, rollout       hosts, by value
+//!   config server, rollout ──► Queue, StepLocks ──► control's steps       when a host is looked at
+//!   each ──► Journals, Events ──► the store                               what is written of hosts
+//! ```
+//!
+//! Everything that would make two runs differ comes through [`Runtime`]. A controller takes the handles that it needs and
+//! no more; [`Handles`] makes all of them for a process.
+
+mod clock;
+mod events;
+mod foreign_text;
+mod handles;
+mod host_events;
+mod host_key;
+mod host_table;
+mod image_index;
+mod instance_key;
+mod journals;
+mod process;
+mod queue;
+mod served_configs;
+mod step_locks;
+mod tasks;
+mod trust;
+
+pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
+pub use events::{Events, regarding};
+pub use foreign_text::{field, line};
+pub use handles::Handles;
+pub use host_events::{HostEvent, HostEvents, HostInbox, SteppedHost};
+pub use host_key::{HostKey, key_of};
+pub use host_table::{HostTable, KnownHost, undecodable_host};
+pub use image_index::{ImageIndex, IndexVersion};
+pub use instance_key::InstanceKey;
+pub use journals::{Journals, event};
+pub use process::{Ending, Runtime, Task, TaskError, Tokio, sleep, timeout};
+pub use queue::Queue;
+pub use served_configs::{ConfigsNotReady, Pending, ServedConfigs};
+pub use step_locks::{StepLock, StepLocks};
+pub use tasks::{ControllerError, Loop, Tasks};
+pub use trust::{Bundle, Trust};

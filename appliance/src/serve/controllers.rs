@@ -1,0 +1,130 @@
+//! The controllers of hosts, wired up: each has what it needs, and none knows another.
+
+use std::{fmt, sync::Arc};
+
+use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_config_server::{ConfigController, ConfigServerConfig, ConfigSettings};
+use firesteel_control::{BmcDriver, Config, Control, Images};
+use firesteel_kube::{Core, Status};
+use firesteel_plan::skew::Minimum;
+use firesteel_rollout::{RolloutConfig, RolloutController};
+use firesteel_runtime::{ControllerError, Handles, InstanceKey, Runtime, StoreClock, Trust};
+use firesteel_streams::StreamIndex;
+use ring::{hmac, signature::Ed25519KeyPair};
+
+/// What the appliance gives to its controllers.
+pub struct ControllersConfig {
+    pub core: Core,
+    pub runtime: Arc<dyn Runtime>,
+    pub clock: StoreClock,
+    pub images: Arc<dyn Images>,
+    pub bmc: Arc<dyn BmcDriver>,
+    pub endpoints: Endpoints,
+    /// Which askers for boot scripts may be hosts.
+    pub asker_rule: AskerRule,
+    /// What is served to boot the agent.
+    pub boot_files: ServedBootFiles,
+    pub sealer: Sealer,
+    pub nonce_key: hmac::Key,
+    pub receipt_key: Ed25519KeyPair,
+    /// The CA that hosts trust.
+    pub trust: Trust,
+    /// The config server.
+    pub configs: ConfigSettings,
+    pub pin_sha256: String,
+    pub kernel_arguments: KernelArguments,
+    /// How BMC certificates are judged, unless a host says otherwise.
+    pub bmc_tls: firesteel_bmc::Tls,
+    /// Hosts that are inspected, provisioned or deprovisioned at a time.
+    pub hosts_at_once: usize,
+    /// Boot images that are older stand against an upgrade.
+    pub boot_image_minimum: Minimum,
+    /// Whether the API is told of what happens to hosts by events, which something else has to forget.
+    pub tells_events: bool,
+}
+
+impl fmt::Debug for ControllersConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllersConfig").field("endpoints", &self.endpoints).finish_non_exhaustive()
+    }
+}
+
+/// All of them. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Controllers {
+    pub control: Control,
+    pub configs: ConfigController,
+    pub rollout: RolloutController,
+    index: StreamIndex,
+}
+
+impl Controllers {
+    /// # Errors
+    /// When the registry lacks a kind that is needed, or the settings of the config server are wrong.
+    pub fn new(config: ControllersConfig) -> Result<Self, Status> {
+        let handles = Handles::new(&config.core, config.runtime, config.clock, config.trust, config.tells_events)?;
+        let index = StreamIndex::new(&config.core, Arc::clone(&handles.runtime))?;
+        let instance_key = InstanceKey::new(config.nonce_key);
+        let token_life = config.configs.token_life;
+        let sealer = Arc::new(config.sealer);
+        let configs = ConfigController::new(ConfigServerConfig {
+            core: handles.core.clone(),
+            runtime: Arc::clone(&handles.runtime),
+            clock: handles.clock.clone(),
+            trust: handles.trust.clone(),
+            events: handles.events.clone(),
+            journals: handles.journals.clone(),
+            hosts: handles.hosts.clone(),
+            queue: Arc::clone(&handles.queue),
+            sealer: Arc::clone(&sealer),
+            instance_key: instance_key.clone(),
+            endpoints: config.endpoints,
+            settings: config.configs,
+        })?;
+        let rollout = RolloutController::new(RolloutConfig {
+            core: handles.core.clone(),
+            runtime: Arc::clone(&handles.runtime),
+            trust: handles.trust.clone(),
+            events: handles.events.clone(),
+            journals: handles.journals.clone(),
+            hosts: handles.hosts.clone(),
+            steps: handles.steps.clone(),
+            index: Arc::new(index.clone()),
+            boot_image_minimum: config.boot_image_minimum,
+        })?;
+        let control = Control::new(&Config {
+            handles,
+            images: config.images,
+            bmc: config.bmc,
+            endpoints: config.endpoints,
+            asker_rule: config.asker_rule,
+            boot_files: config.boot_files,
+            sealer,
+            instance_key,
+            receipt_key: Arc::new(config.receipt_key),
+            index: Arc::new(index.clone()),
+            served: Arc::new(configs.clone()),
+            origins: configs.origins(),
+            token_life,
+            pin_sha256: config.pin_sha256.into(),
+            kernel_arguments: Arc::new(config.kernel_arguments),
+            bmc_tls: Arc::new(config.bmc_tls),
+            hosts_at_once: config.hosts_at_once,
+        })?;
+        Ok(Self { control, configs, rollout, index })
+    }
+
+    /// Runs all until the first of them fails.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        tokio::select! {
+            biased;
+            ended = self.control.run() => ended,
+            ended = self.configs.run() => ended,
+            ended = self.rollout.run() => ended,
+            ended = self.index.run() => ended,
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The images of all BootImageStreams, as groups and the policy see them: followed, and kept as a catalogue of
+//! [`firesteel_plan::policy`].
+//!
+//! An image is named by the place that its stream gives it and by the digest of what is fetched from there. The store
+//! knows what it fetched by that digest, so that nothing is fetched again for a host. By the same digest a host's image is
+//! known as one of a stream that says in which form its images are handed their configuration.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use firesteel_facts::Architecture;
+use firesteel_kube::{Change, Core, Objects, Status};
+use firesteel_plan::policy::{Catalogue, Entry, Former};
+use firesteel_resources::{
+    BootImageStream, Image,
+    boot_image_stream::{Artifact, ArtifactState, Declared, Release},
+    host_group::ImageReference,
+};
+use firesteel_runtime::{ControllerError, ImageIndex, IndexVersion, Pending, Runtime, timeout};
+use tokio::sync::{SetOnce, watch};
+
+/// Parts of artifacts that are images by themselves; the others are only of use together.
+const WHOLE: [&str; 2] = ["disk", "iso"];
+const DISK: &str = "disk";
+/// Of a disk whose artifact does not say.
+const SECTOR_BYTES: u32 = 512;
+
+/// So long a step waits for the streams after a start.
+const START_MAX: Duration = Duration::from_secs(5);
+
+/// What is known of the streams. Clones share it.
+#[derive(Clone)]
+pub struct StreamIndex(Arc<Inner>);
+
+struct Inner {
+    runtime: Arc<dyn Runtime>,
+    boot_streams: Objects<BootImageStream>,
+    table: Table,
+    /// All streams have been read since the start.
+    read: SetOnce<()>,
+    version: watch::Sender<IndexVersion>,
+}
+
+impl fmt::Debug for StreamIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamIndex").field("table", &self.0.table).finish_non_exhaustive()
+    }
+}
+
+/// The streams by their names.
+#[derive(Debug, Default)]
+struct Table(Mutex<BTreeMap<String, Known>>);
+
+/// What is known of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The newest release first.
+    entries: Vec<Entry>,
+    /// As its spec says; mostly empty.
+    hand_off: String,
+}
+
+/// What is new about a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct News {
+    of_images: bool,
+    /// Some host's image may be handed its configuration in another form than before.
+    of_forms: bool,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All images of all streams, of each the newest release first.
+    fn entries(&self) -> Vec<Entry> {
+        self.lock().values().flat_map(|known| &known.entries).cloned().collect()
+    }
+
+    /// What streams say of the form in which this image is handed its configuration, by the names of the streams.
+    fn declared(&self, image: &Image) -> Vec<Declared> {
+        let is_this =
+            |entry: &Entry| !image.checksum.is_empty() && entry.image.digest.eq_ignore_ascii_case(&image.checksum);
+        let known = self.lock();
+        let say = known.iter().filter(|(_, one)| !one.hand_off.is_empty() && one.entries.iter().any(is_this));
+        say.map(|(stream, one)| Declared { stream: stream.clone(), word: one.hand_off.clone() }).collect()
+    }
+
+    /// `former`: images that sets name, or had, which may not be in any stream any more.
+    fn catalogue(&self, former: Vec<Former>) -> Catalogue {
+        let entries = self.entries();
+        let is_gone = |image: &ImageReference| {
+            entries.iter().all(|entry| (&entry.image.stream, &entry.image.digest) != (&image.stream, &image.digest))
+        };
+        let is_former = |former: &Former| !former.image.stream.is_empty() && is_gone(&former.image);
+        let former = former.into_iter().filter(is_former).collect();
+        Catalogue::new(self.lock().keys().cloned().collect(), entries, former)
+    }
+
+    fn learn(&self, name: &str, now: Option<Known>) -> News {
+        let mut known = self.lock();
+        let before = match &now {
+            Some(now) => known.insert(name.to_owned(), now.clone()),
+            None => known.remove(name),
+        };
+        let says_a_form = [&before, &now].into_iter().flatten().any(|one| !one.hand_off.is_empty());
+        let entries = |one: &Option<Known>| one.as_ref().map(|one| one.entries.clone());
+        News { of_images: entries(&before) != entries(&now), of_forms: says_a_form && before != now }
+    }
+}
+
+impl StreamIndex {
+    /// # Errors
+    /// When the registry lacks the kind of streams.
+    pub fn new(core: &Core, runtime: Arc<dyn Runtime>) -> Result<Self, Status> {
+        Ok(Self(Arc::new(Inner {
+            runtime,
+            boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
+            table: Table::default(),
+            read: SetOnce::new(),
+            version: watch::Sender::new(IndexVersion::default()),
+        })))
+    }
+
+    /// Follows the streams until the store fails.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        let mut changes = self.0.boot_streams.subscribe().await?;
+        loop {
+            let news = match changes.next().await? {
+                Change::Applied(stream) => self.0.table.learn(&stream.metadata.name, Some(known_of(&stream))),
+                Change::Deleted(stream) => self.0.table.learn(&stream.metadata.name, None),
+                Change::Synced => {
+                    // Told again by a watch that began anew.
+                    let _known_before = self.0.read.set(());
+                    News { of_images: true, of_forms: false }
+                }
+                Change::Undecodable { name, error } => {
+                    tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
+                    News { of_images: false, of_forms: false }
+                }
+            };
+            if news.of_images || news.of_forms {
+                self.0.version.send_modify(|version| {
+                    version.images += u64::from(news.of_images);
+                    version.forms += u64::from(news.of_forms);
+                });
+            }
+        }
+    }
+}
+
+impl ImageIndex for StreamIndex {
+    fn entries(&self) -> Vec<Entry> {
+        self.0.table.entries()
+    }
+
+    fn catalogue(&self, former: Vec<Former>) -> Catalogue {
+        self.0.table.catalogue(former)
+    }
+
+    fn declared(&self, image: &Image) -> Vec<Declared> {
+        self.0.table.declared(image)
+    }
+
+    fn read(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            self.0.read.wait().await;
+        })
+    }
+
+    fn are_read(&self) -> Pending<'_, bool> {
+        Box::pin(async move { timeout(&*self.0.runtime, START_MAX, self.0.read.wait()).await.is_some() })
+    }
+
+    fn changes(&self) -> watch::Receiver<IndexVersion> {
+        self.0.version.subscribe()
+    }
+}
+
+fn known_of(stream: &BootImageStream) -> Known {
+    Known { entries: entries_of(stream), hand_off: stream.spec.hand_off.clone() }
+}
+
+/// The images of a stream, the newest release first.
+fn entries_of(stream: &BootImageStream) -> Vec<Entry> {
+    let of_release = |release: &Release| {
+        let artifacts = release.artifacts.iter().filter(|artifact| WHOLE.contains(&artifact.part.as_str()));
+        artifacts.filter_map(|artifact| entry(&stream.metadata.name, release, artifact)).collect::<Vec<_>>()
+    };
+    stream.status.releases.iter().flat_map(of_release).collect()
+}
+
+fn entry(stream: &str, release: &Release, artifact: &Artifact) -> Option<Entry> {
+    let is_verified = match artifact.state {
+        ArtifactState::Verified => true,
+        ArtifactState::Wanted | ArtifactState::Fetching | ArtifactState::Failed => false,
+    };
+    let sector_bytes = match artifact.sector_bytes {
+        0 if artifact.part == DISK => SECTOR_BYTES,
+        bytes => bytes,
+    };
+    Some(Entry {
+        image: ImageReference {
+            stream: stream.to_owned(),
+            release: release.release.clone(),
+            digest: artifact.sha256.clone(),
+            url: artifact.location.clone(),
+        },
+        architecture: Architecture::read(&artifact.architecture)?,
+        format: artifact.format.clone(),
+        sector_bytes,
+        is_verified,
+        is_stamped: release.stamped_at.is_some() && is_verified,
+        is_withdrawn: release.withdrawn,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_plan::policy::for_sectors;
+    use serde_json::json;
+
+    use super::*;
+
+    fn stream() -> BootImageStream {
+        let artifact = |part: &str, sector: u32, state: &str, sha: &str| {
+            json!({"architecture": "x86_64", "platform": "metal", "format": "metal", "part": part, "sectorBytes": sector,
+                   "location": format!("https://a.example/{sha}"), "sha256": sha, "signature": "none", "state": state})
+        };
+        serde_json::from_value(json!({
+            "metadata": {"name": "stable"}, "spec": {"source": {"file": "a"}},
+            "status": {"stamped": true, "releases": [
+                {"release": "2", "seenAt": "2026-01-02T00:00:00Z", "withdrawn": false, "artifacts": [
+                    artifact("disk", 512, "fetching", "22")]},
+                {"release": "1", "seenAt": "2026-01-01T00:00:00Z", "stampedAt": "2026-01-01T01:00:00Z", "withdrawn": true,
+                 "artifacts": [artifact("disk", 0, "verified", "11"), artifact("disk", 4096, "verified", "14"),
+                               artifact("kernel", 0, "verified", "1k"),
+                               json!({"architecture": "vax", "platform": "metal", "format": "metal", "part": "disk",
+                                      "location": "l", "sha256": "1v", "signature": "none", "state": "verified"})]},
+            ]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_entry_is_stamped_when_its_release_is_and_it_is_verified() {
+        let entries = entries_of(&stream());
+        let told: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.image.digest.as_str(), entry.sector_bytes, entry.is_stamped, entry.is_withdrawn))
+            .collect();
+        assert_eq!(told, [("22", 512, false, false), ("11", 512, true, true), ("14", 4096, true, true)]);
+        assert_eq!(entries[0].image.url, "https://a.example/22");
+        let plain = entries[1].image.clone();
+        assert_eq!(for_sectors(&entries, &plain, 4096).unwrap().image.digest, "14");
+        assert_eq!(for_sectors(&entries, &entries[2].image, 512).unwrap().image, plain);
+        assert!(for_sectors(&entries, &entries[0].image, 4096).is_none(), "that release has none");
+        let moved = ImageReference { url: "https://mirror.example/11".into(), ..plain };
+        assert_eq!(for_sectors(&entries, &moved, 4096).unwrap().image.digest, "14", "its place is not what it is");
+    }
+
+    #[test]
+    fn progress_alone_is_no_news() {
+        let streams = Table::default();
+        let mut stream = stream();
+        let mut learn = |change: &dyn Fn(&mut BootImageStream)| {
+            change(&mut stream);
+            streams.learn("stable", Some(known_of(&stream)))
+        };
+        assert!(learn(&|_| ()).of_images);
+        assert!(!learn(&|stream| stream.status.releases[0].artifacts[0].done_bytes = 7).of_images);
+        assert_eq!(
+            learn(&|stream| stream.status.releases[1].withdrawn = false),
+            News { of_images: true, of_forms: false }
+        );
+        let gone = ImageReference { stream: "stable".into(), digest: "00".into(), ..ImageReference::default() };
+        let own = ImageReference { digest: "own".into(), ..ImageReference::default() };
+        let former = [gone.clone(), own, entries_of(&stream)[1].image.clone()].map(Former::disk);
+        let catalogue = streams.catalogue(former.into());
+        assert!(catalogue.has_stream("stable") && catalogue.stored(&gone).is_none());
+        assert!(streams.learn("stable", None).of_images && !streams.learn("stable", None).of_images);
+    }
+
+    #[test]
+    fn the_form_of_a_hosts_image_is_what_its_stream_says() {
+        let streams = Table::default();
+        let mut stream = stream();
+        let image =
+            |checksum: &str| Image { url: "https://mirror".into(), checksum: checksum.into(), ..Image::default() };
+        let says = |checksum: &str| streams.declared(&image(checksum));
+        assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
+        assert!(says("11").is_empty(), "it says nothing");
+        stream.spec.hand_off = "config-drive".into();
+        assert_eq!(streams.learn("stable", Some(known_of(&stream))), News { of_images: false, of_forms: true });
+        assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
+        let said = Declared { stream: "stable".into(), word: "config-drive".into() };
+        assert_eq!(says("14"), std::slice::from_ref(&said), "in each of its forms");
+        stream.status.releases[1].artifacts[0].sha256 = "aB".into();
+        assert!(streams.learn("stable", Some(known_of(&stream))).of_forms, "a host may have that image already");
+        assert_eq!(says("Ab"), [said]);
+        assert!(says("").is_empty() && says("00").is_empty(), "images of nobody");
+        assert!(streams.learn("stable", None).of_forms);
+    }
+}

@@ -1,0 +1,33 @@
+//! Boot image streams: each [`BootImageStream`](firesteel_resources::BootImageStream) is followed, and what it
+//! names is brought into the store, verified and stamped (S1-2.2, S1-11; S1.5, S1.6, S1.25).
+//!
+//! ```text
+//! URL, file, ConfigMap ──► offer ──► releases ──► status ──► wanted ──► Depot::fetch ──► verified ──► stamped
+//!      (Depot, core)      (what is   (new, super-   ▲                        │
+//!                          wanted)    seded, taken   └── tell (conditions, progress)
+//!                                     back)                                  │
+//! hosts, groups, sets, streams ──► references ──► Depot::make_room ◄── length is known, or a quota
+//! ```
+//!
+//! `offer`, `releases`, `references`, `rate` and `tell` decide, and are pure. [`Streams`] follows the objects and runs one
+//! `follower` for each stream, so that none holds up the others; a follower asks the source and fetches at the same time.
+//! Network and disk are the [`Depot`]'s, which the process brings. It works without a control loop: an appliance that
+//! serves its API alone keeps images, too, for bundles.
+//!
+//! [`StreamIndex`] is what other controllers see of all this: the images that streams have, as far as their status says.
+
+mod catalogue;
+mod controller;
+mod depot;
+mod follower;
+mod memory;
+mod offer;
+mod rate;
+pub mod references;
+mod releases;
+mod room;
+mod tell;
+
+pub use catalogue::StreamIndex;
+pub use controller::{Config, Forget, Streams};
+pub use depot::{Depot, DepotError, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};
