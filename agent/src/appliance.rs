@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use firesteel_steps::tls::pinned_client_config;
 use firesteel_wire::{
-    HELLO_PATH, Hello, HelloReply, PublicKey, REPORT_PATH, Refusal, Report, ReportReply, SIGNATURE_HEADER, Seed,
+    AgentReport, HELLO_PATH, Hello, HelloReply, PublicKey, REPORT_PATH, RefusalReply, ReportReply, SIGNATURE_HEADER,
+    Seed,
     limits::{LONG_POLL, REPLY_BYTES_MAX},
     signing_input,
 };
@@ -25,20 +26,20 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(15);
 pub enum CallError {
     /// The appliance understood and said no.
     #[error("the appliance refused: {}", .0.message)]
-    Refused(Refusal),
+    Refused(RefusalReply),
     /// No answer, or none of ours: worth another try.
     #[error("the appliance did not answer: {0}")]
     Unreachable(String),
 }
 
 #[derive(Debug)]
-pub struct Appliance {
+pub struct ApplianceClient {
     client: Client,
     address: String,
     key: Ed25519KeyPair,
 }
 
-impl Appliance {
+impl ApplianceClient {
     pub fn new(seed: &Seed, key: Ed25519KeyPair) -> anyhow::Result<Self> {
         let client = Client::builder()
             .tls_backend_preconfigured(pinned_client_config(&seed.pin_sha256)?)
@@ -64,7 +65,7 @@ impl Appliance {
     }
 
     /// Sends a report. The reply to an idle agent may take as long as the long poll.
-    pub async fn report(&self, report: &Report) -> Result<ReportReply, CallError> {
+    pub async fn report(&self, report: &AgentReport) -> Result<ReportReply, CallError> {
         let held = if report.idle && !report.leaving { LONG_POLL } else { Duration::ZERO };
         self.call(REPORT_PATH, report, REPLY_TIMEOUT + held).await
     }
@@ -96,7 +97,7 @@ impl Appliance {
                 CallError::Unreachable(format!("the reply cannot be read: {error}"))
             });
         }
-        match serde_json::from_slice::<Refusal>(&bytes) {
+        match serde_json::from_slice::<RefusalReply>(&bytes) {
             Ok(refusal) => Err(CallError::Refused(refusal)),
             Err(_) => Err(CallError::Unreachable(format!("answer {status}"))),
         }

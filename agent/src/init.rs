@@ -20,14 +20,14 @@ use std::{
 use anyhow::Context;
 use firesteel_os::{
     self as os,
-    process::{Ended, leave, reap},
+    process::{ChildExit, leave, reap},
 };
 use firesteel_steps::Exit;
 use firesteel_wire::seed::SEED_PATH;
 
 use crate::{
     console,
-    handover::{Handover, take_seed},
+    worker_handover::{Handover, take_seed},
 };
 
 /// What the worker is started with.
@@ -45,7 +45,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(30);
 
 /// What to do when the worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum SupervisorAction {
     Leave(Exit),
     /// Start another one after this pause; it reports these words.
     Restart(Duration, String),
@@ -54,54 +54,58 @@ pub enum Next {
 
 /// Decides by how the worker ended and how many died before.
 #[must_use]
-pub fn after_worker(ended: &Ended, deaths_before: u32, said: &str) -> Next {
+pub fn after_worker(ended: &ChildExit, deaths_before: u32, said: &str) -> SupervisorAction {
     let how = match ended {
-        Ended::Exited(status) if *status == i32::from(STATUS_REBOOT) => return Next::Leave(Exit::Reboot),
-        Ended::Exited(status) if *status == i32::from(STATUS_POWER_OFF) => return Next::Leave(Exit::PowerOff),
-        Ended::Exited(status) => format!("the agent's worker ended with status {status}"),
+        ChildExit::Exited(status) if *status == i32::from(STATUS_REBOOT) => {
+            return SupervisorAction::Leave(Exit::Reboot);
+        }
+        ChildExit::Exited(status) if *status == i32::from(STATUS_POWER_OFF) => {
+            return SupervisorAction::Leave(Exit::PowerOff);
+        }
+        ChildExit::Exited(status) => format!("the agent's worker ended with status {status}"),
         // The kernel kills with SIGKILL where memory runs out; nobody else here does.
-        Ended::Signalled(signal) if signal == "SIGKILL" => {
+        ChildExit::Signalled(signal) if signal == "SIGKILL" => {
             "the agent's worker was killed (SIGKILL); most likely the host ran out of memory".to_owned()
         }
-        Ended::Signalled(signal) => format!("the agent's worker died by {signal}"),
+        ChildExit::Signalled(signal) => format!("the agent's worker died by {signal}"),
     };
     let said = said.trim();
     let words = if said.is_empty() { how } else { format!("{how}: {said}") };
     if deaths_before + 1 >= DEATHS_MAX {
-        return Next::GiveUp(words);
+        return SupervisorAction::GiveUp(words);
     }
-    Next::Restart(Duration::from_secs(2_u64.pow(deaths_before)), words)
+    SupervisorAction::Restart(Duration::from_secs(2_u64.pow(deaths_before)), words)
 }
 
 /// The whole life of PID 1. Never returns: the kernel panics when PID 1 ends.
 pub fn main() -> ! {
     std::panic::set_hook(Box::new(|panic| {
-        say(&format!("init panicked: {panic}"));
+        print_line(&format!("init panicked: {panic}"));
         leave_after(FAULT_PAUSE, Exit::Reboot);
     }));
     let exit = match prepare().and_then(supervise) {
         Ok(exit) => exit,
         Err(error) => {
-            say(&format!("{error:#}"));
+            print_line(&format!("{error:#}"));
             leave_after(FAULT_PAUSE, Exit::Reboot);
         }
     };
     leave_after(Duration::ZERO, exit);
 }
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     console::line(os::clock::uptime(), text);
 }
 
 fn leave_after(pause: Duration, exit: Exit) -> ! {
     if !pause.is_zero() {
-        say(&format!("{} in {} s", exit.text(), pause.as_secs()));
+        print_line(&format!("{} in {} s", exit.text(), pause.as_secs()));
         thread::sleep(pause);
     }
-    say(exit.text());
+    print_line(exit.text());
     let error = leave(exit == Exit::PowerOff);
     loop {
-        say(&format!("the kernel does not {}: {error}", exit.text()));
+        print_line(&format!("the kernel does not {}: {error}", exit.text()));
         thread::sleep(Duration::from_secs(60));
     }
 }
@@ -115,7 +119,7 @@ fn prepare() -> anyhow::Result<Handover> {
     // From here on the kernel's own requests for modules come to this binary.
     fs::write("/proc/sys/kernel/modprobe", "/init").context("naming /init as modprobe")?;
     mount_optional();
-    say(&format!("agent {}", env!("CARGO_PKG_VERSION")));
+    print_line(&format!("agent {}", env!("CARGO_PKG_VERSION")));
     let parameters = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let debug = parameters.split_ascii_whitespace().any(|word| word == "firesteel.debug");
     let seed = take_seed(Path::new(SEED_PATH))?;
@@ -143,7 +147,7 @@ fn mount_optional() {
     if variables.is_dir()
         && let Err(error) = os::mounts::mount_kernel_filesystem("efivarfs", variables, "")
     {
-        say(&format!("firmware variables cannot be mounted: {error}"));
+        print_line(&format!("firmware variables cannot be mounted: {error}"));
     }
 }
 
@@ -151,20 +155,20 @@ fn supervise(mut handover: Handover) -> anyhow::Result<Exit> {
     loop {
         let (ended, said) = run_worker(&handover)?;
         match after_worker(&ended, handover.deaths, &said) {
-            Next::Leave(exit) => return Ok(exit),
-            Next::Restart(pause, words) => {
-                say(&format!("{words}; starting it again"));
+            SupervisorAction::Leave(exit) => return Ok(exit),
+            SupervisorAction::Restart(pause, words) => {
+                print_line(&format!("{words}; starting it again"));
                 handover.deaths += 1;
                 handover.died_ms = u64::try_from(os::clock::uptime().as_millis()).unwrap_or(u64::MAX);
                 handover.last_words = words;
                 thread::sleep(pause);
             }
-            Next::GiveUp(words) => anyhow::bail!("{words}; it died {DEATHS_MAX} times, giving up"),
+            SupervisorAction::GiveUp(words) => anyhow::bail!("{words}; it died {DEATHS_MAX} times, giving up"),
         }
     }
 }
 
-fn run_worker(handover: &Handover) -> anyhow::Result<(Ended, String)> {
+fn run_worker(handover: &Handover) -> anyhow::Result<(ChildExit, String)> {
     let mut worker = Command::new("/proc/self/exe")
         .arg(WORKER_ARGUMENT)
         .stdin(Stdio::piped())
@@ -179,7 +183,7 @@ fn run_worker(handover: &Handover) -> anyhow::Result<(Ended, String)> {
     if let Some(mut stdin) = worker.stdin.take()
         && let Err(error) = stdin.write_all(&handover.to_bytes()?)
     {
-        say(&format!("handing over to the worker: {error}"));
+        print_line(&format!("handing over to the worker: {error}"));
     }
     // Waited for here and not through `Child`: PID 1 reaps whatever ends, in any order.
     let pid = i64::from(worker.id());
@@ -214,9 +218,10 @@ mod tests {
 
     #[test]
     fn wishes_are_followed_and_deaths_are_reported_then_end_the_boot() {
-        assert_eq!(after_worker(&Ended::Exited(10), 0, ""), Next::Leave(Exit::Reboot));
-        assert_eq!(after_worker(&Ended::Exited(11), 2, ""), Next::Leave(Exit::PowerOff));
-        let Next::Restart(pause, words) = after_worker(&Ended::Signalled("SIGABRT".into()), 0, " panicked at x\n")
+        assert_eq!(after_worker(&ChildExit::Exited(10), 0, ""), SupervisorAction::Leave(Exit::Reboot));
+        assert_eq!(after_worker(&ChildExit::Exited(11), 2, ""), SupervisorAction::Leave(Exit::PowerOff));
+        let SupervisorAction::Restart(pause, words) =
+            after_worker(&ChildExit::Signalled("SIGABRT".into()), 0, " panicked at x\n")
         else {
             panic!("not restarted");
         };
@@ -224,9 +229,12 @@ mod tests {
             (pause, words.as_str()),
             (Duration::from_secs(1), "the agent's worker died by SIGABRT: panicked at x")
         );
-        assert!(matches!(after_worker(&Ended::Exited(101), 1, ""), Next::Restart(pause, _) if pause.as_secs() == 2));
-        let last = after_worker(&Ended::Signalled("SIGKILL".into()), 2, "");
-        assert!(matches!(last, Next::GiveUp(words) if words.contains("out of memory")));
+        assert!(matches!(
+            after_worker(&ChildExit::Exited(101), 1, ""),
+            SupervisorAction::Restart(pause, _) if pause.as_secs() == 2
+        ));
+        let last = after_worker(&ChildExit::Signalled("SIGKILL".into()), 2, "");
+        assert!(matches!(last, SupervisorAction::GiveUp(words) if words.contains("out of memory")));
     }
 
     #[test]

@@ -16,10 +16,10 @@
 //! ```
 //!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of
+//! - decide, pure: [`decider`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of
 //!   `firesteel_clean`, and `disk`, `forms` and `filesystem` of [`firesteel_steps`];
 //! - perform: [`firesteel_steps`] on the seam [`firesteel_host::Host`], [`firesteel_linux_host`] behind it,
-//!   [`network`], [`listen`], [`firesteel_modules`], [`firesteel_os`];
+//!   [`network`], [`lldp_socket`], [`firesteel_modules`], [`firesteel_os`];
 //! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
 //! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
@@ -27,13 +27,13 @@
 
 pub mod appliance;
 pub mod console;
-pub mod decide;
-pub mod handover;
+pub mod decider;
 pub mod init;
-pub mod listen;
+pub mod lldp_socket;
 pub mod log;
 pub mod network;
 mod plan_run;
 mod program;
 pub mod session;
 pub mod worker;
+pub mod worker_handover;

@@ -31,11 +31,11 @@ const SECRET_BYTES_MIN: usize = 8;
 #[derive(Debug)]
 pub struct Log {
     secrets: Vec<String>,
-    lines: Mutex<Lines>,
+    lines: Mutex<AgentLogBuffer>,
 }
 
 #[derive(Debug)]
-struct Lines {
+struct AgentLogBuffer {
     kept: VecDeque<LogLine>,
     next_sequence: u64,
 }
@@ -45,7 +45,10 @@ impl Log {
     #[must_use]
     pub fn new(first_sequence: u64, secrets: Vec<String>) -> Self {
         let secrets = secrets.into_iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect();
-        Self { secrets, lines: Mutex::new(Lines { kept: VecDeque::new(), next_sequence: first_sequence.max(1) }) }
+        Self {
+            secrets,
+            lines: Mutex::new(AgentLogBuffer { kept: VecDeque::new(), next_sequence: first_sequence.max(1) }),
+        }
     }
 
     /// Adds one line and returns its text as it was kept.

@@ -4,14 +4,14 @@
 //! A plan counts as done when the appliance's port answers, not when the kernel took it: a switch port may hold traffic
 //! back for 30 s after the link came up (spanning tree), LACP has to find its partner, a tag may be wrong. What is
 //! missing is said on the console while it is waited for. A plan that does not lead to the appliance in its time is
-//! undone, and DHCP on the booting interface is tried, by which the ramdisk itself has come; [`way`] decides. What way
-//! it was goes to the appliance with the hello.
+//! undone, and DHCP on the booting interface is tried, by which the ramdisk itself has come; [`path_selection`]
+//! decides. What way it was goes to the appliance with the hello.
 //!
 //! There is no resolver and no need for one: every URL that the agent gets has an address in it.
 
 mod apply;
 mod lease;
-pub mod way;
+pub mod path_selection;
 
 use std::{
     net::{IpAddr, SocketAddr, TcpStream},
@@ -25,9 +25,9 @@ use firesteel_facts::Mac;
 use firesteel_modules as modules;
 use firesteel_os as os;
 use firesteel_sysfs::{Roots, nics};
-use firesteel_wire::{NetworkPlan, Seed, network::Way};
+use firesteel_wire::{NetworkPlan, Seed, network::NetworkPath};
 
-use self::{apply::Applied, lease::Lease, way::Ways};
+use self::{apply::AppliedNetwork, lease::AgentLease, path_selection::NetworkSetup};
 
 /// NICs whose firmware loads late or whose bus is scanned late appear within this.
 const INTERFACE_WAIT: Duration = Duration::from_secs(120);
@@ -50,7 +50,7 @@ const KNOCK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Brings the network up; returns when the host has an address and, where the seed has a plan, when the appliance
 /// answers: then with the way that it was.
-pub fn bring_up(roots: &Roots, seed: &Seed) -> anyhow::Result<Option<Way>> {
+pub fn bring_up(roots: &Roots, seed: &Seed) -> anyhow::Result<Option<NetworkPath>> {
     os::network::set_up("lo").context("switching on lo")?;
     let Some(plan) = &seed.network else {
         by_dhcp(roots, &seed.boot_mac)?;
@@ -60,8 +60,8 @@ pub fn bring_up(roots: &Roots, seed: &Seed) -> anyhow::Result<Option<Way>> {
         bail!("the network plan in the seed cannot be carried out: {error}");
     }
     let appliance = door(&seed.appliance)?;
-    let mut both = Both { roots, plan, appliance, boot_mac: &seed.boot_mac };
-    match way::find(&mut both) {
+    let mut both = RealNetworkSetup { roots, plan, appliance, boot_mac: &seed.boot_mac };
+    match path_selection::find(&mut both) {
         Ok(way) => {
             tracing::info!("the appliance is reached: {}", way.text);
             Ok(Some(way))
@@ -84,7 +84,7 @@ fn by_dhcp(roots: &Roots, boot_mac: &str) -> anyhow::Result<()> {
     let mac: Mac = boot_mac.parse().context("reading the boot MAC of the seed")?;
     os::network::set_up(&interface).with_context(|| format!("switching on {interface}"))?;
     wait_for_carrier(roots, &interface);
-    let lease = Lease::keep(&interface, mac);
+    let lease = AgentLease::keep(&interface, mac);
     let (asked, mut said) = (Instant::now(), Instant::now());
     while !lease.is_bound() {
         if asked.elapsed() > LEASE_WAIT {
@@ -99,19 +99,19 @@ fn by_dhcp(roots: &Roots, boot_mac: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The real ways; see [`way`].
-struct Both<'a> {
+/// The real ways; see [`path_selection`].
+struct RealNetworkSetup<'a> {
     roots: &'a Roots,
     plan: &'a NetworkPlan,
     appliance: SocketAddr,
     boot_mac: &'a str,
 }
 
-impl Ways for Both<'_> {
+impl NetworkSetup for RealNetworkSetup<'_> {
     fn by_plan(&mut self) -> Result<String, String> {
-        let summary = way::summary(self.plan);
+        let summary = path_selection::summary(self.plan);
         tracing::info!("the network by the host's network data: {summary}");
-        let mut applied = Applied::new(self.roots, self.plan);
+        let mut applied = AppliedNetwork::new(self.roots, self.plan);
         let reached = match applied.apply() {
             Ok(()) => reach(self.appliance, PLAN_WAIT, || applied.obstacle()),
             Err(error) => Err(format!("{error:#}")),
@@ -130,7 +130,7 @@ impl Ways for Both<'_> {
         let mac = self.boot_mac.parse().map_err(|_| "the seed's boot MAC is none".to_owned())?;
         tracing::info!("the network by DHCP on {interface}, which booted");
         os::network::set_up(&interface).map_err(|error| format!("switching on {interface}: {error}"))?;
-        let lease = Lease::keep(&interface, mac);
+        let lease = AgentLease::keep(&interface, mac);
         let obstacle = || {
             if !nics::has_carrier(self.roots, &interface) {
                 return Some(format!("{interface} has no link"));

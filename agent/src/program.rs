@@ -12,7 +12,7 @@ const SELF: &str = "/proc/self/exe";
 const BINARY_BYTES_MAX: u64 = 256 << 20;
 
 /// Said in each hello. Read once: a worker says hello again after each loss of its appliance.
-pub(crate) fn told() -> Program {
+pub(crate) fn running_program() -> Program {
     static SHA256: OnceLock<String> = OnceLock::new();
     let sha256 = SHA256.get_or_init(|| {
         sha256_of(Path::new(SELF)).unwrap_or_else(|error| {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_digest_is_that_of_the_running_binary() {
-        let told = told();
+        let told = running_program();
         let running = std::fs::read(SELF).expect("Linux shows it");
         assert_eq!(told.sha256, hex::encode(digest::digest(&digest::SHA256, &running)));
         assert!(told.can(Program::ERASE_DISK) && told.can(Program::HAND_OFF_FORMS) && !told.can("fly"));

@@ -1,5 +1,5 @@
 //! One boot's conversation with the appliance: hello, then report after report, with plans run
-//! beside it. Wires [`decide`](crate::decide) (what next), [`Appliance`] (talk) and
+//! beside it. Wires [`decider`](crate::decider) (what next), [`ApplianceClient`] (talk) and
 //! [`steps`](firesteel_steps) (work) together; knows no hardware.
 
 use std::{
@@ -10,11 +10,11 @@ use std::{
 
 use anyhow::Context;
 use firesteel_host::Host;
-use firesteel_steps::{Exit, Job, board::Board, gate::Gate, tls::pinned_client_config};
+use firesteel_steps::{Exit, StepContext, board::ReportBoard, gate::Gate, tls::pinned_client_config};
 use firesteel_wire::{
-    Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, Refusal, Report, ReportReply, Seed,
+    AgentPlan, AgentReport, Hello, HelloReply, LogLine, ReceiptPlace, RefusalReply, ReportReply, Seed, StepReceipt,
     limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
-    network::Way,
+    network::NetworkPath,
 };
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -22,12 +22,12 @@ use tokio::{
 };
 
 use crate::{
-    appliance::{Appliance, CallError},
-    decide::{Ending, Mind, Next, holds, retry_after},
-    handover::Handover,
+    appliance::{ApplianceClient, CallError},
+    decider::{AgentAction, AgentDecider, PlanEnd, holds, retry_after},
     log::Log,
     plan_run::run_plan,
     program,
+    worker_handover::Handover,
 };
 
 /// News go out at once, but not more often than this.
@@ -39,7 +39,7 @@ const LOG_BYTES_MAX: usize = BODY_BYTES_MAX / 4;
 
 /// How the conversation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ConversationEnd {
     pub exit: Exit,
     /// The appliance did not want this agent, or was not there: give people time to read why, and
     /// the network time to come back.
@@ -53,40 +53,43 @@ pub fn first_sequence(deaths: u32) -> u64 {
 }
 
 /// Everything that one conversation needs.
-pub struct Session {
+pub struct ApplianceSession {
     host: Arc<dyn Host>,
     seed: Seed,
-    appliance: Appliance,
+    appliance: ApplianceClient,
     http: reqwest::Client,
     image_server: String,
     gate: Arc<Gate>,
-    board: Arc<Board>,
+    board: Arc<ReportBoard>,
     log: Arc<Log>,
     sequence: u64,
     deaths: u32,
     last_words: String,
     /// Receipts that the last reply named as stored.
     stored: Vec<ReceiptPlace>,
-    way: Option<Way>,
+    way: Option<NetworkPath>,
     /// The newest refusal, in the appliance's words.
     refused: Mutex<String>,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for ApplianceSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("seed", &self.seed).field("sequence", &self.sequence).finish_non_exhaustive()
+        f.debug_struct("ApplianceSession")
+            .field("seed", &self.seed)
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
     }
 }
 
-impl Session {
+impl ApplianceSession {
     pub fn new(
         host: Arc<dyn Host>,
         handover: &Handover,
-        board: impl Into<Arc<Board>>,
+        board: impl Into<Arc<ReportBoard>>,
         log: Arc<Log>,
     ) -> anyhow::Result<Self> {
         let seed = handover.seed.clone();
-        let appliance = Appliance::new(&seed, handover.key_pair()?)?;
+        let appliance = ApplianceClient::new(&seed, handover.key_pair()?)?;
         let address = reqwest::Url::parse(&seed.appliance).context("reading the appliance's address")?;
         let image_server = address.host_str().context("reading the appliance's address: no host")?.to_owned();
         let http = reqwest::Client::builder()
@@ -117,19 +120,19 @@ impl Session {
 
     /// How the host came to the appliance, for the hello.
     #[must_use]
-    pub fn by_way(mut self, way: Option<Way>) -> Self {
+    pub fn by_way(mut self, way: Option<NetworkPath>) -> Self {
         self.way = way;
         self
     }
 
     /// How far the plan is, for whoever watches from this process.
     #[must_use]
-    pub fn board(&self) -> Arc<Board> {
+    pub fn board(&self) -> Arc<ReportBoard> {
         Arc::clone(&self.board)
     }
 
     /// Talks until the host leaves the ramdisk.
-    pub async fn run(mut self) -> Outcome {
+    pub async fn run(mut self) -> ConversationEnd {
         let hello = match self.hello().await {
             Ok(reply) => reply,
             Err(outcome) => return outcome,
@@ -141,14 +144,14 @@ impl Session {
             hello.attempt,
             self.short_key()
         );
-        let mut mind = Mind::new(hello.attempt, self.board.read().plan);
+        let mut mind = AgentDecider::new(hello.attempt, self.board.read().plan);
         self.report_death();
         let (endings, mut ended) = unbounded_channel();
         let mut next = mind.handle_verdict(&hello.verdict, false);
         let mut leaving_since = None;
         loop {
             if let Some(exit) = self.perform(next, &endings) {
-                return Outcome { exit, unwanted: false };
+                return ConversationEnd { exit, unwanted: false };
             }
             if mind.is_leaving() && leaving_since.is_none() {
                 leaving_since = Some(self.host.uptime());
@@ -161,10 +164,10 @@ impl Session {
                     0
                 }
                 Err(CallError::Refused(refusal)) => {
-                    self.heed(&refusal);
+                    self.apply_refusal(&refusal);
                     next = mind.handle_refusal(refusal.reason);
-                    if let Next::Go(exit) = next {
-                        return Outcome { exit, unwanted: true };
+                    if let AgentAction::Go(exit) = next {
+                        return ConversationEnd { exit, unwanted: true };
                     }
                     1
                 }
@@ -176,14 +179,14 @@ impl Session {
                     1
                 }
             };
-            if next == Next::Nothing {
+            if next == AgentAction::Nothing {
                 next = self.wait(&mut mind, &mut ended, pause).await;
             }
         }
     }
 
     /// Says hello until the appliance answers for good.
-    async fn hello(&self) -> Result<HelloReply, Outcome> {
+    async fn hello(&self) -> Result<HelloReply, ConversationEnd> {
         let hello = Hello {
             token: self.seed.token.clone(),
             key: self.appliance.public_key(),
@@ -193,7 +196,7 @@ impl Session {
             uptime_ms: millis(self.host.uptime()),
             boot_id: self.host.boot_id(),
             network: self.way.clone(),
-            program: program::told(),
+            program: program::running_program(),
         };
         let mut began = self.host.uptime();
         let mut failures = 0;
@@ -201,9 +204,9 @@ impl Session {
             match self.appliance.hello(&hello).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallError::Refused(refusal)) => {
-                    self.heed(&refusal);
-                    if let Next::Go(exit) = Mind::new(0, 0).handle_refusal(refusal.reason) {
-                        return Err(Outcome { exit, unwanted: true });
+                    self.apply_refusal(&refusal);
+                    if let AgentAction::Go(exit) = AgentDecider::new(0, 0).handle_refusal(refusal.reason) {
+                        return Err(ConversationEnd { exit, unwanted: true });
                     }
                     if holds(refusal.reason) {
                         // It was answered: what settles it is waited for, however long that takes.
@@ -217,7 +220,7 @@ impl Session {
             }
             if self.host.uptime().saturating_sub(began) > REPLY_LOST {
                 tracing::error!("the appliance did not answer for {} minutes", REPLY_LOST.as_secs() / 60);
-                return Err(Outcome { exit: Exit::Reboot, unwanted: true });
+                return Err(ConversationEnd { exit: Exit::Reboot, unwanted: true });
             }
             sleep(retry_after(failures)).await;
             failures = failures.saturating_add(1);
@@ -230,7 +233,7 @@ impl Session {
     }
 
     /// Says a refusal once, and pauses what destroys where it is to wait.
-    fn heed(&self, refusal: &Refusal) {
+    fn apply_refusal(&self, refusal: &RefusalReply) {
         let mut said = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if *said != refusal.message {
             // The key tells this machine apart from another one that claims to be the same host.
@@ -263,30 +266,30 @@ impl Session {
     }
 
     /// Does what was decided. `Some`: leave now.
-    fn perform(&self, next: Next, endings: &UnboundedSender<Ending>) -> Option<Exit> {
+    fn perform(&self, next: AgentAction, endings: &UnboundedSender<PlanEnd>) -> Option<Exit> {
         match next {
-            Next::Nothing => {}
-            Next::Start(plan) => self.start(plan, endings.clone()),
-            Next::Reject(plan, why) => {
+            AgentAction::Nothing => {}
+            AgentAction::Start(plan) => self.start(plan, endings.clone()),
+            AgentAction::Reject(plan, why) => {
                 tracing::error!("plan {} is not run: {why}", plan.number);
                 self.board.plan_rejected(&plan, &why, self.board.unix_ms(self.host.uptime()));
             }
-            Next::Stop(reason) => {
+            AgentAction::Stop(reason) => {
                 tracing::warn!("stopping: {reason}");
                 self.gate.stop(reason);
             }
-            Next::SendLastReport(exit) => tracing::info!("{} after the last report", exit.text()),
-            Next::Go(exit) => return Some(exit),
+            AgentAction::SendLastReport(exit) => tracing::info!("{} after the last report", exit.text()),
+            AgentAction::Go(exit) => return Some(exit),
         }
         None
     }
 
-    fn start(&self, plan: Plan, endings: UnboundedSender<Ending>) {
+    fn start(&self, plan: AgentPlan, endings: UnboundedSender<PlanEnd>) {
         self.board.plan_started(&plan);
         let (host, gate, board) = (Arc::clone(&self.host), Arc::clone(&self.gate), Arc::clone(&self.board));
         let (http, image_server) = (self.http.clone(), self.image_server.clone());
         thread::spawn(move || {
-            let job = Job {
+            let job = StepContext {
                 host: &*host,
                 gate: &gate,
                 board: &board,
@@ -301,14 +304,14 @@ impl Session {
         });
     }
 
-    async fn report_once(&mut self, mind: &Mind) -> Result<ReportReply, CallError> {
+    async fn report_once(&mut self, mind: &AgentDecider) -> Result<ReportReply, CallError> {
         let notices = self.board.read();
         let mut log_bytes = 0;
         let fits = |line: &LogLine| {
             log_bytes += line.text.len();
             log_bytes <= LOG_BYTES_MAX
         };
-        let report = Report {
+        let report = AgentReport {
             token: self.seed.token.clone(),
             key: self.appliance.public_key(),
             boot_id: self.host.boot_id(),
@@ -333,7 +336,12 @@ impl Session {
     }
 
     /// Waits until the next report is due: a while, news, or the end of the plan.
-    async fn wait(&self, mind: &mut Mind, ended: &mut UnboundedReceiver<Ending>, failures: u32) -> Next {
+    async fn wait(
+        &self,
+        mind: &mut AgentDecider,
+        ended: &mut UnboundedReceiver<PlanEnd>,
+        failures: u32,
+    ) -> AgentAction {
         let now = Instant::now();
         let due = match failures {
             // The reply to an idle agent was held by the appliance; the gap is for one that does not.
@@ -341,19 +349,19 @@ impl Session {
             _ => now + retry_after(failures),
         };
         tokio::select! {
-            ending = ended.recv() => ending.map_or(Next::Nothing, |ending| mind.handle_ending(ending)),
+            ending = ended.recv() => ending.map_or(AgentAction::Nothing, |ending| mind.handle_ending(ending)),
             () = self.board.news(), if failures == 0 => {
                 sleep_until(now + REPORT_GAP).await;
-                Next::Nothing
+                AgentAction::Nothing
             }
-            () = sleep_until(due) => Next::Nothing,
+            () = sleep_until(due) => AgentAction::Nothing,
         }
     }
 }
 
 /// The receipts that the appliance does not have. An inventory in each report would be most of what a fleet
 /// of idle hosts says.
-fn unstored(receipts: Vec<Receipt>, stored: &[ReceiptPlace]) -> Vec<Receipt> {
+fn unstored(receipts: Vec<StepReceipt>, stored: &[ReceiptPlace]) -> Vec<StepReceipt> {
     receipts.into_iter().filter(|receipt| !stored.contains(&receipt.place())).collect()
 }
 

@@ -4,19 +4,19 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use firesteel_linux_host::Machine;
+use firesteel_linux_host::LinuxHost;
 use firesteel_modules as modules;
 use firesteel_os as os;
-use firesteel_steps::{Exit, board::Board};
+use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_sysfs::Roots;
 
 use crate::{
-    handover::Handover,
     init::{STATUS_POWER_OFF, STATUS_REBOOT},
-    listen,
+    lldp_socket,
     log::{Log, LogSubscriber, follow_kernel_log},
     network,
-    session::{Outcome, Session, first_sequence},
+    session::{ApplianceSession, ConversationEnd, first_sequence},
+    worker_handover::Handover,
 };
 
 /// Where the board is kept for a later worker: memory, gone with the ramdisk.
@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run() -> anyhow::Result<Outcome> {
+fn run() -> anyhow::Result<ConversationEnd> {
     os::process::keep_memory().context("switching core dumps off")?;
     let handover = Handover::read(std::io::stdin())?;
     let log = Arc::new(Log::new(first_sequence(handover.deaths), vec![handover.seed.token.clone()]));
@@ -74,11 +74,11 @@ fn run() -> anyhow::Result<Outcome> {
     load_drivers();
     let roots = Roots::default();
     let way = network::bring_up(&roots, &handover.seed)?;
-    let board = Arc::new(Board::new(Some(BOARD_FILE.into())));
+    let board = Arc::new(ReportBoard::new(Some(BOARD_FILE.into())));
     // Not before the way to the appliance is there, which may need NICs that nobody has switched on.
-    listen::start(roots.clone(), Arc::clone(&board));
-    let machine = Arc::new(Machine::new(roots, handover.seed.boot_mac.clone()));
-    let session = Session::new(machine, &handover, board, log)?.by_way(way);
+    lldp_socket::start(roots.clone(), Arc::clone(&board));
+    let machine = Arc::new(LinuxHost::new(roots, handover.seed.boot_mac.clone()));
+    let session = ApplianceSession::new(machine, &handover, board, log)?.by_way(way);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     Ok(runtime.block_on(session.run()))
 }

@@ -12,9 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_agent::listen::Listener;
+use firesteel_agent::lldp_socket::LldpListener;
 use firesteel_os as os;
-use firesteel_steps::board::Board;
+use firesteel_steps::board::ReportBoard;
 use firesteel_sysfs::Roots;
 use firesteel_wire::Neighbour;
 use nix::{
@@ -83,13 +83,13 @@ fn say(switch: &OwnedFd, frame: &[u8]) {
 
 /// Listens until there is something new on the board. What is said is said again and again, as switches do: the
 /// kernel drops what is sent in the first moments of a link.
-fn heard(listener: &mut Listener, board: &Board, say: impl Fn()) -> Vec<Neighbour> {
+fn heard(listener: &mut LldpListener, board: &ReportBoard, say: impl Fn()) -> Vec<Neighbour> {
     let began = Instant::now();
     let before = board.neighbours();
     while board.neighbours() == before {
         assert!(began.elapsed() < PATIENCE, "nothing was heard");
         say();
-        listener.hear(board, Duration::from_millis(50));
+        listener.receive_frames(board, Duration::from_millis(50));
     }
     board.neighbours()
 }
@@ -100,9 +100,9 @@ fn a_switch_is_heard_after_frames_that_lie() {
         let folder = tempfile::tempdir().unwrap();
         let roots = Roots { sys: folder.path().into(), proc: folder.path().into(), ..Roots::default() };
         show(folder.path(), false);
-        let board = Board::new(None);
-        let mut listener = Listener::new(roots);
-        listener.look();
+        let board = ReportBoard::new(None);
+        let mut listener = LldpListener::new(roots);
+        listener.open_new_nics();
         let groups = Command::new("ip").args(["maddress", "show", "dev", "eth0"]).output().unwrap();
         let groups = String::from_utf8_lossy(&groups.stdout).into_owned();
         assert!(groups.contains("01:80:c2:00:00:0e"), "a NIC passes only what it was told to: {groups}");
@@ -133,21 +133,21 @@ fn a_nic_that_goes_and_comes_is_listened_to_again() {
     in_own_network(|| {
         let folder = tempfile::tempdir().unwrap();
         let roots = Roots { sys: folder.path().into(), proc: folder.path().into(), ..Roots::default() };
-        let board = Board::new(None);
-        let mut listener = Listener::new(roots);
-        listener.look();
-        listener.hear(&board, Duration::from_millis(1));
+        let board = ReportBoard::new(None);
+        let mut listener = LldpListener::new(roots);
+        listener.open_new_nics();
+        listener.receive_frames(&board, Duration::from_millis(1));
         assert!(ip("link set eth0 up"), "its driver came late");
         show(folder.path(), true);
-        listener.look();
+        listener.open_new_nics();
         let plugged = switch();
         let found = heard(&mut listener, &board, || say(&plugged, &frame("1", "first")));
         assert_eq!(found[0].switch_name, "first");
 
         assert!(ip("link delete eth0") && ip("link add eth0 type veth peer name switch0") && ip("link set switch0 up"));
-        listener.hear(&board, Duration::from_millis(1));
+        listener.receive_frames(&board, Duration::from_millis(1));
         show(folder.path(), false);
-        listener.look();
+        listener.open_new_nics();
         // Another port of the same switch would wait until the first one's time is over: it says good-bye.
         let mut bye = frame("1", "first");
         let time = bye.windows(4).position(|four| four == [6, 2, 0, 120]).unwrap();

@@ -1,7 +1,7 @@
 //! `firesteel`: see `firesteel help`.
 
 use clap::Parser as _;
-use firesteel_appliance::cli::{self, Cli};
+use firesteel_appliance::cli::{self, FiresteelCli};
 
 /// Objects of 10 kB are read, changed and written by many threads: the C library's allocator takes a third
 /// of the processor time of an update, and gives less memory back.
@@ -10,7 +10,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    match cli::run(Cli::parse()).await {
+    match cli::run(FiresteelCli::parse()).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             cli::print_error(&error);

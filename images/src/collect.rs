@@ -11,7 +11,7 @@ use firesteel_facts::Sha256;
 
 /// Something in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Item {
+pub enum StoreItem {
     /// By the digest of what it must become.
     Partial(Sha256),
     /// By its digest.
@@ -21,8 +21,8 @@ pub enum Item {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    pub item: Item,
+pub struct CollectableItem {
+    pub item: StoreItem,
     /// Digests by which it is referred to.
     pub names: Vec<Sha256>,
     pub bytes: u64,
@@ -32,7 +32,7 @@ pub struct Stored {
 
 /// How much room there must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Need {
+pub struct RoomRequest {
     /// The most that the store may hold.
     pub quota_bytes: Option<u64>,
     /// What is about to come in.
@@ -43,7 +43,7 @@ pub struct Need {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removal {
-    pub item: Item,
+    pub item: StoreItem,
     pub bytes: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Shortfall {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct CollectionPlan {
     /// In order.
     pub removals: Vec<Removal>,
     pub shortfall: Option<Shortfall>,
@@ -64,14 +64,20 @@ pub struct Plan {
 
 /// Decides what goes. `open`: what somebody has open although nobody refers to it.
 #[must_use]
-pub fn plan(stored: &[Stored], referenced: &HashSet<Sha256>, open: &[Item], need: Need) -> Plan {
+pub fn plan(
+    stored: &[CollectableItem],
+    referenced: &HashSet<Sha256>,
+    open: &[StoreItem],
+    need: RoomRequest,
+) -> CollectionPlan {
     let total = stored.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
     let over_quota = need.quota_bytes.map_or(0, |quota| total.saturating_add(need.coming_bytes).saturating_sub(quota));
     let over_disk = need.coming_bytes.saturating_sub(need.free_bytes);
     let needed = over_quota.max(over_disk);
-    let is_kept = |one: &&Stored| one.names.iter().any(|name| referenced.contains(name));
-    let mut free: Vec<&Stored> = stored.iter().filter(|one| !is_kept(one) && !open.contains(&one.item)).collect();
-    let rank = |one: &Stored| !matches!(one.item, Item::Partial(_));
+    let is_kept = |one: &&CollectableItem| one.names.iter().any(|name| referenced.contains(name));
+    let mut free: Vec<&CollectableItem> =
+        stored.iter().filter(|one| !is_kept(one) && !open.contains(&one.item)).collect();
+    let rank = |one: &CollectableItem| !matches!(one.item, StoreItem::Partial(_));
     free.sort_by_key(|one| (rank(one), one.used_at_s, one.item));
     let (mut removals, mut made) = (Vec::new(), 0_u64);
     for one in free {
@@ -83,15 +89,15 @@ pub fn plan(stored: &[Stored], referenced: &HashSet<Sha256>, open: &[Item], need
     }
     let missing_bytes = needed.saturating_sub(made);
     let shortfall = (missing_bytes > 0).then(|| {
-        let kept: Vec<&Stored> = stored.iter().filter(is_kept).collect();
+        let kept: Vec<&CollectableItem> = stored.iter().filter(is_kept).collect();
         let kept_bytes = kept.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
         let reason = reason(need, over_quota >= over_disk, missing_bytes, kept.len(), kept_bytes, open.len());
         Shortfall { missing_bytes, reason }
     });
-    Plan { removals, shortfall }
+    CollectionPlan { removals, shortfall }
 }
 
-fn reason(need: Need, is_quota: bool, missing: u64, kept: usize, kept_bytes: u64, open: usize) -> String {
+fn reason(need: RoomRequest, is_quota: bool, missing: u64, kept: usize, kept_bytes: u64, open: usize) -> String {
     let limit = match need.quota_bytes {
         Some(quota) if is_quota => format!("the image store's quota of {}", mib(quota)),
         Some(_) | None => format!("the filesystem of the image store, which has {} left", mib(need.free_bytes)),
@@ -123,15 +129,15 @@ mod tests {
         Sha256::of(&[name])
     }
 
-    fn image(name: u8, mib: u64, used_at_s: u64) -> Stored {
-        Stored { item: Item::Image(digest(name)), names: vec![digest(name)], bytes: mib * MIB, used_at_s }
+    fn image(name: u8, mib: u64, used_at_s: u64) -> CollectableItem {
+        CollectableItem { item: StoreItem::Image(digest(name)), names: vec![digest(name)], bytes: mib * MIB, used_at_s }
     }
 
-    fn quota(mib: u64) -> Need {
-        Need { quota_bytes: Some(mib * MIB), coming_bytes: 0, free_bytes: u64::MAX }
+    fn quota(mib: u64) -> RoomRequest {
+        RoomRequest { quota_bytes: Some(mib * MIB), coming_bytes: 0, free_bytes: u64::MAX }
     }
 
-    fn gone(plan: &Plan) -> Vec<Item> {
+    fn gone(plan: &CollectionPlan) -> Vec<StoreItem> {
         plan.removals.iter().map(|removal| removal.item).collect()
     }
 
@@ -140,32 +146,33 @@ mod tests {
         let stored = [image(1, 100, 50), image(2, 100, 10), image(3, 100, 30), image(4, 100, 1)];
         let used = HashSet::from([digest(4)]);
         let none = plan(&stored, &used, &[], quota(400));
-        assert_eq!(none, Plan::default());
+        assert_eq!(none, CollectionPlan::default());
         let one = plan(&stored, &used, &[], quota(399));
-        assert_eq!(gone(&one), [Item::Image(digest(2))]);
+        assert_eq!(gone(&one), [StoreItem::Image(digest(2))]);
         let two = plan(&stored, &used, &[], quota(299));
-        assert_eq!(gone(&two), [Item::Image(digest(2)), Item::Image(digest(3))]);
+        assert_eq!(gone(&two), [StoreItem::Image(digest(2)), StoreItem::Image(digest(3))]);
         assert_eq!(two.shortfall, None);
-        let coming = Need { coming_bytes: 50 * MIB, ..quota(400) };
-        assert_eq!(gone(&plan(&stored, &used, &[], coming)), [Item::Image(digest(2))]);
-        let full = Need { quota_bytes: None, coming_bytes: 150 * MIB, free_bytes: 20 * MIB };
+        let coming = RoomRequest { coming_bytes: 50 * MIB, ..quota(400) };
+        assert_eq!(gone(&plan(&stored, &used, &[], coming)), [StoreItem::Image(digest(2))]);
+        let full = RoomRequest { quota_bytes: None, coming_bytes: 150 * MIB, free_bytes: 20 * MIB };
         assert_eq!(gone(&plan(&stored, &used, &[], full)).len(), 2);
     }
 
     #[test]
     fn downloads_that_never_ended_go_before_images() {
-        let partial = |name, used_at_s| Stored { item: Item::Partial(digest(name)), ..image(name, 10, used_at_s) };
+        let partial =
+            |name, used_at_s| CollectableItem { item: StoreItem::Partial(digest(name)), ..image(name, 10, used_at_s) };
         let stored = [image(1, 10, 1), partial(2, 99), partial(3, 98)];
         let found = plan(&stored, &HashSet::from([digest(3)]), &[], quota(20));
-        assert_eq!(gone(&found), [Item::Partial(digest(2))]);
+        assert_eq!(gone(&found), [StoreItem::Partial(digest(2))]);
     }
 
     #[test]
     fn what_is_in_use_stays_and_the_shortfall_says_why() {
         let stored = [image(1, 100, 1), image(2, 100, 2), image(3, 7, 3)];
         let used = HashSet::from([digest(1)]);
-        let found = plan(&stored, &used, &[Item::Image(digest(2))], quota(50));
-        assert_eq!(gone(&found), [Item::Image(digest(3))]);
+        let found = plan(&stored, &used, &[StoreItem::Image(digest(2))], quota(50));
+        assert_eq!(gone(&found), [StoreItem::Image(digest(3))]);
         let shortfall = found.shortfall.as_ref();
         assert_eq!(shortfall.map(|short| short.missing_bytes), Some(150 * MIB));
         let reason = shortfall.map(|short| short.reason.clone()).unwrap_or_default();
@@ -185,12 +192,12 @@ mod tests {
             let mut stored = Vec::new();
             let (mut used, mut open) = (HashSet::new(), Vec::new());
             for (name, (bytes, used_at_s, is_used, is_open)) in (0_u8..).zip(sizes) {
-                let one = Stored { bytes, ..image(name, 0, used_at_s) };
+                let one = CollectableItem { bytes, ..image(name, 0, used_at_s) };
                 if is_used { used.insert(digest(name)); }
                 if is_open { open.push(one.item); }
                 stored.push(one);
             }
-            let need = Need { quota_bytes: quota, coming_bytes: coming, free_bytes: free };
+            let need = RoomRequest { quota_bytes: quota, coming_bytes: coming, free_bytes: free };
             let found = plan(&stored, &used, &open, need);
             let mut made = 0;
             for removal in &found.removals {

@@ -5,7 +5,7 @@
 
 mod client;
 mod error;
-mod trickle;
+mod minimum_rate;
 
 use std::{
     io::{self, Read},
@@ -20,14 +20,14 @@ use reqwest::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use client::Client;
-use client::Response;
+pub use client::DownloadClient;
+use client::DownloadResponse;
 pub use error::{Cause, HttpError};
-use trickle::Trickle;
+use minimum_rate::Trickle;
 
 /// Bounds of one download.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct DownloadLimits {
     /// The body must not be longer.
     pub bytes_max: u64,
     /// A connection that delivers nothing for this long counts as broken.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub pause: Duration,
 }
 
-impl Default for Limits {
+impl Default for DownloadLimits {
     fn default() -> Self {
         Self {
             // Larger than any published OS image by two orders of magnitude.
@@ -93,14 +93,14 @@ impl Validator {
 /// A download in progress.
 #[derive(Debug)]
 pub struct Download {
-    client: Client,
+    client: DownloadClient,
     url: String,
     /// The address as people see it.
     shown: String,
-    limits: Limits,
+    limits: DownloadLimits,
     /// The caller knows the digest of the whole and will check it: any resumption is safe.
     digest_known: bool,
-    response: Option<Response>,
+    response: Option<DownloadResponse>,
     validator: Option<Validator>,
     total_bytes: Option<u64>,
     position: u64,
@@ -112,9 +112,9 @@ pub struct Download {
 impl Download {
     /// Prepares a download; nothing is sent yet. `expected_bytes`: the length, where it is known.
     pub fn new(
-        client: impl Into<Client>,
+        client: impl Into<DownloadClient>,
         url: &str,
-        limits: Limits,
+        limits: DownloadLimits,
         expected_bytes: Option<u64>,
         digest_known: bool,
     ) -> Result<Self, HttpError> {
@@ -217,7 +217,7 @@ impl Download {
         }
     }
 
-    async fn request(&mut self) -> Result<Response, HttpError> {
+    async fn request(&mut self) -> Result<DownloadResponse, HttpError> {
         let mut headers = HeaderMap::new();
         if self.position > 0 {
             headers.insert(RANGE, header_value(&format!("bytes={}-", self.position))?);
@@ -239,7 +239,7 @@ impl Download {
         Ok(response)
     }
 
-    fn check_first(&mut self, response: &Response) -> Result<(), HttpError> {
+    fn check_first(&mut self, response: &DownloadResponse) -> Result<(), HttpError> {
         let url = || self.shown.clone();
         if response.status() != StatusCode::OK {
             return Err(HttpError::Status { url: url(), status: response.status() });
@@ -259,7 +259,7 @@ impl Download {
         Ok(())
     }
 
-    fn check_resumed(&mut self, response: &Response) -> Result<(), HttpError> {
+    fn check_resumed(&mut self, response: &DownloadResponse) -> Result<(), HttpError> {
         let url = self.shown.clone();
         let changed = |why| HttpError::Changed { url: url.clone(), why };
         match response.status() {

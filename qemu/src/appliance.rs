@@ -71,12 +71,12 @@ pub struct ApplianceConfig {
 }
 
 #[derive(Debug)]
-pub struct Appliance {
+pub struct ApplianceProcess {
     config: ApplianceConfig,
     child: Child,
 }
 
-impl Appliance {
+impl ApplianceProcess {
     /// Starts it and waits until its API answers.
     pub async fn start(config: ApplianceConfig) -> Result<Self, ApplianceError> {
         let child = spawn(&config).map_err(ApplianceError::Start)?;
@@ -212,7 +212,7 @@ fn stated_memory(log: &str) -> Option<u64> {
     digits.parse::<u64>().ok().map(|mib| mib << 20)
 }
 
-/// See [`Appliance::environment`].
+/// See [`ApplianceProcess::environment`].
 #[must_use]
 pub fn environment(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let data = data(folder);

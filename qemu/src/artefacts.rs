@@ -11,13 +11,13 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use firesteel_ramdisk::{Flavour, Set, apt::Apt, fetch_kernel};
+use firesteel_ramdisk::{Flavour, ModuleSet, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     building::build,
-    image::{self, System},
-    progress::{Step, bytes, say},
+    image::{self, OsImageSystem},
+    progress::{ProgressStep, bytes, print_status},
     tools::Tools,
 };
 
@@ -33,7 +33,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum ImageFormat {
+pub enum LabImageFormat {
     Raw,
     Gz,
     Xz,
@@ -41,14 +41,14 @@ pub enum ImageFormat {
     Qcow2,
 }
 
-impl ImageFormat {
-    fn of_builder(self) -> image::Format {
+impl LabImageFormat {
+    fn of_builder(self) -> image::PackedFormat {
         match self {
-            Self::Raw => image::Format::Raw,
-            Self::Gz => image::Format::Gzip,
-            Self::Xz => image::Format::Xz,
-            Self::Zst => image::Format::Zstd,
-            Self::Qcow2 => image::Format::Qcow2,
+            Self::Raw => image::PackedFormat::Raw,
+            Self::Gz => image::PackedFormat::Gzip,
+            Self::Xz => image::PackedFormat::Xz,
+            Self::Zst => image::PackedFormat::Zstd,
+            Self::Qcow2 => image::PackedFormat::Qcow2,
         }
     }
 
@@ -86,35 +86,35 @@ pub struct Artefacts {
 /// An image to build.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WantedImage {
-    pub system: System,
+    pub system: OsImageSystem,
     pub version: &'static str,
-    pub format: ImageFormat,
+    pub format: LabImageFormat,
 }
 
 impl WantedImage {
     /// A version of the usual system.
     #[must_use]
-    pub fn of_version(version: &'static str, format: ImageFormat) -> Self {
-        Self { system: System::Ignition, version, format }
+    pub fn of_version(version: &'static str, format: LabImageFormat) -> Self {
+        Self { system: OsImageSystem::Ignition, version, format }
     }
 
     /// Another system, in the form that is written fastest.
     #[must_use]
-    pub fn of_system(system: System) -> Self {
-        Self { system, version: VERSION, format: ImageFormat::Zst }
+    pub fn of_system(system: OsImageSystem) -> Self {
+        Self { system, version: VERSION, format: LabImageFormat::Zst }
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BuiltImage {
-    pub system: System,
+    pub system: OsImageSystem,
     pub version: String,
-    pub format: ImageFormat,
+    pub format: LabImageFormat,
     pub path: PathBuf,
 }
 
-impl From<ImageFormat> for WantedImage {
-    fn from(format: ImageFormat) -> Self {
+impl From<LabImageFormat> for WantedImage {
+    fn from(format: LabImageFormat) -> Self {
         Self::of_version(VERSION, format)
     }
 }
@@ -124,11 +124,11 @@ impl Artefacts {
     pub fn make(tools: &Tools, images: &[WantedImage], with_switch: bool) -> anyhow::Result<Self> {
         let firesteel = build_appliance()?;
         let boot_files = tools.cache.join("boot");
-        build_ramdisk(tools, &build_static(StaticProgram::Agent)?, Set::Lab, &boot_files)?;
+        build_ramdisk(tools, &build_static(StaticProgram::Agent)?, ModuleSet::Lab, &boot_files)?;
         let mut switch = None;
         if with_switch {
             let folder = tools.cache.join("switch");
-            build_ramdisk(tools, &build_static(StaticProgram::Switch)?, Set::Switch, &folder)?;
+            build_ramdisk(tools, &build_static(StaticProgram::Switch)?, ModuleSet::Switch, &folder)?;
             switch = Some(folder.join("initramfs.zst"));
         }
         let images = Self::make_images(tools, images)?;
@@ -137,7 +137,7 @@ impl Artefacts {
 
     /// Builds images only.
     pub fn make_images(tools: &Tools, wanted: &[WantedImage]) -> anyhow::Result<Vec<BuiltImage>> {
-        let mut by_version: BTreeMap<(System, &str), Vec<ImageFormat>> = BTreeMap::new();
+        let mut by_version: BTreeMap<(OsImageSystem, &str), Vec<LabImageFormat>> = BTreeMap::new();
         for WantedImage { system, version, format } in wanted {
             let formats = by_version.entry((*system, *version)).or_default();
             if !formats.contains(format) {
@@ -146,8 +146,8 @@ impl Artefacts {
         }
         let mut images = Vec::new();
         for ((system, version), formats) in by_version {
-            let step = Step::begin("building the operating system image (the first time: some minutes)");
-            let request = image::Request {
+            let step = ProgressStep::begin("building the operating system image (the first time: some minutes)");
+            let request = image::OsImageRequest {
                 cache: tools.cache.clone(),
                 out: tools.cache.join("images"),
                 version: version.to_owned(),
@@ -155,7 +155,7 @@ impl Artefacts {
                 ballast_mib: if version == LARGE_VERSION { LARGE_BALLAST_MIB } else { 0 },
                 formats: formats.iter().map(|format| format.of_builder()).collect(),
             };
-            let built = image::build(&request, &mut say).context("building the operating system image")?;
+            let built = image::build(&request, &mut print_status).context("building the operating system image")?;
             step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
             let built = formats.into_iter().zip(built);
             images.extend(built.map(|(format, image)| BuiltImage {
@@ -169,20 +169,20 @@ impl Artefacts {
     }
 
     /// The usual image in this form.
-    pub fn image(&self, format: ImageFormat) -> anyhow::Result<&Path> {
+    pub fn image(&self, format: LabImageFormat) -> anyhow::Result<&Path> {
         self.image_of(VERSION, format)
     }
 
-    pub fn image_of(&self, version: &str, format: ImageFormat) -> anyhow::Result<&Path> {
-        self.find(System::Ignition, version, format)
+    pub fn image_of(&self, version: &str, format: LabImageFormat) -> anyhow::Result<&Path> {
+        self.find(OsImageSystem::Ignition, version, format)
     }
 
     /// See [`WantedImage::of_system`].
-    pub fn image_of_system(&self, system: System) -> anyhow::Result<&Path> {
-        self.find(system, VERSION, ImageFormat::Zst)
+    pub fn image_of_system(&self, system: OsImageSystem) -> anyhow::Result<&Path> {
+        self.find(system, VERSION, LabImageFormat::Zst)
     }
 
-    fn find(&self, system: System, version: &str, format: ImageFormat) -> anyhow::Result<&Path> {
+    fn find(&self, system: OsImageSystem, version: &str, format: LabImageFormat) -> anyhow::Result<&Path> {
         let mut all = self.images.iter();
         let found = all.find(|image| image.system == system && image.version == version && image.format == format);
         let image = found.with_context(|| format!("no image {version} of {system:?} as {} was made", format.name()))?;
@@ -250,7 +250,7 @@ pub fn build_programs() -> anyhow::Result<()> {
 }
 
 fn build_appliance() -> anyhow::Result<PathBuf> {
-    let step = Step::begin("building the appliance");
+    let step = ProgressStep::begin("building the appliance");
     build_programs()?;
     step.end();
     Ok(programs().join("firesteel"))
@@ -304,7 +304,7 @@ fn static_arguments<'a>(programs: &[StaticProgram], folder: &'a str) -> Vec<&'a 
 }
 
 fn build_static(program: StaticProgram) -> anyhow::Result<PathBuf> {
-    let step = Step::begin(format!("building the {} (static, small)", program.name()));
+    let step = ProgressStep::begin(format!("building the {} (static, small)", program.name()));
     build(&static_arguments(&[program], &static_folder().to_string_lossy()), &[STATIC])?;
     let path = program.path();
     let size = std::fs::metadata(&path).with_context(|| format!("finding {}", path.display()))?.len();
@@ -316,7 +316,7 @@ fn build_static(program: StaticProgram) -> anyhow::Result<PathBuf> {
 pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
     let boot_files = tools.cache.join("boot");
     let wipe_guest = StaticBuild::start()?.finish()?;
-    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, Set::Lab, &boot_files)?;
+    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, ModuleSet::Lab, &boot_files)?;
     let volume_files = build_volume_files(tools)?;
     Ok(Artefacts { boot_files, volume_files, wipe_guest, ..Artefacts::default() })
 }
@@ -324,7 +324,7 @@ pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
 /// Kernel and drivers of the machines that make volumes and arrays.
 pub fn build_volume_files(tools: &Tools) -> anyhow::Result<PathBuf> {
     let folder = tools.cache.join("volumes");
-    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, Set::Volumes, &folder)?;
+    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, ModuleSet::Volumes, &folder)?;
     Ok(folder)
 }
 
@@ -346,7 +346,7 @@ impl StaticBuild {
 
     /// Waits for its end, and says where the program is that wipes disks.
     pub fn finish(mut self) -> anyhow::Result<PathBuf> {
-        let step = Step::begin("building the agent and the program that wipes disks in a machine");
+        let step = ProgressStep::begin("building the agent and the program that wipes disks in a machine");
         let status = self.0.wait().context("waiting for cargo")?;
         if !status.success() {
             bail!("building the agent and the program that wipes disks failed ({status})");
@@ -364,15 +364,15 @@ impl Drop for StaticBuild {
     }
 }
 
-fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::Result<()> {
-    let step = Step::begin("building the ramdisk from Debian's kernel");
+fn build_ramdisk(tools: &Tools, agent: &Path, set: ModuleSet, out: &Path) -> anyhow::Result<()> {
+    let step = ProgressStep::begin("building the ramdisk from Debian's kernel");
     let apt = Apt::new(&tools.cache, KERNEL_SUITE, "amd64").context("preparing to fetch Debian's kernel")?;
     let kernel_package = fetch_kernel(&apt, Flavour::Generic).context("fetching Debian's kernel")?;
     let mut firmware_packages = Vec::new();
-    if set == Set::Server {
+    if set == ModuleSet::Server {
         firmware_packages.push(apt.download("firmware-linux-free").context("fetching Debian's free firmware")?);
     }
-    let request = firesteel_ramdisk::Request {
+    let request = firesteel_ramdisk::RamdiskInputs {
         kernel_package,
         agent: agent.to_owned(),
         set,
@@ -380,7 +380,7 @@ fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::R
         out: out.to_owned(),
         cache: tools.cache.clone(),
     };
-    let manifest = firesteel_ramdisk::build(&request, &mut say).context("building the ramdisk")?;
+    let manifest = firesteel_ramdisk::build(&request, &mut print_status).context("building the ramdisk")?;
     step.end_with(&format!(
         "kernel {} and {} modules, {} in all",
         manifest.kernel.version,
@@ -391,6 +391,6 @@ fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::R
 }
 
 /// Builds what real servers boot: the agent with the drivers of the server set.
-pub fn make_ramdisk(tools: &Tools, set: Set, out: &Path) -> anyhow::Result<()> {
+pub fn make_ramdisk(tools: &Tools, set: ModuleSet, out: &Path) -> anyhow::Result<()> {
     build_ramdisk(tools, &build_static(StaticProgram::Agent)?, set, out)
 }

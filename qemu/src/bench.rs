@@ -9,16 +9,16 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Manifest, cpio::Archive, manifest};
+use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, RamdiskManifest, cpio::Archive, manifest};
 
 use crate::{
     artefacts::{WORKSPACE, target_folder},
     bmc::BmcKind,
     building::build,
     lab::{HostPlan, Lab, LabConfig},
-    machine::{DiskBus, Firmware},
+    machine::{DiskBus, MachineFirmware},
     probe::KERNEL_FIRST_LINE,
-    progress::{Step, print},
+    progress::{ProgressStep, print},
 };
 
 /// A boot that takes longer hangs.
@@ -28,7 +28,7 @@ const INIT_LINE: &str = "LAB-EMPTY-INIT";
 
 /// A benchmark that is a program of its own, with the appliance beside it, both built as users build it.
 pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
-    let step = Step::begin("building the benchmark");
+    let step = ProgressStep::begin("building the benchmark");
     let wanted = ["--bin", name, "--bin", "firesteel"];
     build(&[&["build", "--release"], &wanted[..], &WORKSPACE].concat(), &[])?;
     step.end();
@@ -42,7 +42,7 @@ pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
 
 /// The appliance as users build it.
 pub fn appliance() -> anyhow::Result<PathBuf> {
-    let step = Step::begin("building the appliance as users do");
+    let step = ProgressStep::begin("building the appliance as users do");
     build(&[&["build", "--release", "--bin", "firesteel"][..], &WORKSPACE].concat(), &[])?;
     step.end();
     Ok(target_folder().join("release/firesteel"))
@@ -56,7 +56,7 @@ pub async fn boot(mut config: LabConfig) -> anyhow::Result<()> {
     config.artefacts.boot_files = empty;
     let mut lab = Lab::start(config).await?;
     print("firmware   kernel's first line   empty /init   (seconds since power-on)");
-    for firmware in [Firmware::Bios, Firmware::Uefi] {
+    for firmware in [MachineFirmware::Bios, MachineFirmware::Uefi] {
         let name = firmware.to_string();
         lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(&name, firmware, DiskBus::Virtio) }).await?;
         let (machine, serial) = (lab.machine(&name)?.clone(), lab.serial(&name)?);
@@ -83,8 +83,8 @@ fn empty_boot_files(from: &Path, to: &Path) -> anyhow::Result<()> {
     archive.add_file("init", 0o755, empty_init());
     let initramfs = zstd::encode_all(archive.to_bytes().as_slice(), 3).context("compressing")?;
     let text = fs::read(from.join(MANIFEST_FILE)).context("reading the manifest")?;
-    let mut described: Manifest = serde_json::from_slice(&text).context("reading the manifest")?;
-    described.initramfs = manifest::File::of(&initramfs);
+    let mut described: RamdiskManifest = serde_json::from_slice(&text).context("reading the manifest")?;
+    described.initramfs = manifest::ManifestFile::of(&initramfs);
     described.total_bytes = described.vmlinuz.bytes + described.initramfs.bytes;
     described.modules.clear();
     fs::write(to.join(INITRAMFS_FILE), initramfs)?;

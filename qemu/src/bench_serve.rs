@@ -19,7 +19,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use figures::{Figure, Limits, Pair};
+use figures::{BenchLimits, Figure, FigurePair};
 use load::Load;
 use nginx::Nginx;
 use serde_json::Value;
@@ -29,7 +29,7 @@ use crate::{
     image::noise,
     lab::{Lab, LabConfig},
     net::APPLIANCE_ADDRESS,
-    progress::{Step, print, say},
+    progress::{ProgressStep, print, print_status},
 };
 
 /// Where the appliance serves images, plain and over TLS.
@@ -56,7 +56,7 @@ pub struct ServeOptions {
 }
 
 /// One server at one address.
-struct Target {
+struct BenchTarget {
     label: &'static str,
     url: String,
     server: u32,
@@ -78,8 +78,8 @@ async fn measure(
     config: &LabConfig,
     options: &ServeOptions,
     load: &Load,
-) -> anyhow::Result<(Pair, Option<Pair>)> {
-    let step = Step::begin("importing an image");
+) -> anyhow::Result<(FigurePair, Option<FigurePair>)> {
+    let step = ProgressStep::begin("importing an image");
     let path = import(lab, options.image).await?;
     step.end();
     let url = |scheme: &str, port: u16| format!("{scheme}://{APPLIANCE_ADDRESS}:{port}{path}");
@@ -89,28 +89,28 @@ async fn measure(
     fetch(&url("http", PLAIN_PORT), &root.join("image")).await?;
     let nginx = Nginx::start(&config.tools, &config.folder, &root, APPLIANCE_ADDRESS).await?;
     let server = lab.appliance.id().context("the appliance has ended")?;
-    let own = |scheme: &str, port: u16| Target { label: "firesteel", url: url(scheme, port), server };
-    let peer = |url: &str| Target { label: "nginx", url: url.to_owned(), server: nginx.id() };
+    let own = |scheme: &str, port: u16| BenchTarget { label: "firesteel", url: url(scheme, port), server };
+    let peer = |url: &str| BenchTarget { label: "nginx", url: url.to_owned(), server: nginx.id() };
 
     let plain = in_turns(load, options.rounds, &own("http", PLAIN_PORT), &peer(&nginx.plain)).await?;
-    let plain = Pair::new("HTTP", plain, Limits { throughput_min: 0.9, cpu_max: Some(1.5) })?;
+    let plain = FigurePair::new("HTTP", plain, BenchLimits { throughput_min: 0.9, cpu_max: Some(1.5) })?;
     let tls = own("https", TLS_PORT);
     if !answers(&tls.url).await? {
-        say(&format!("the appliance serves no image at {}", tls.url));
+        print_status(&format!("the appliance serves no image at {}", tls.url));
         return Ok((plain, None));
     }
     let tls = in_turns(load, options.rounds, &tls, &peer(&nginx.tls)).await?;
-    let tls = Pair::new("TLS", tls, Limits { throughput_min: 1.0, cpu_max: None })?;
+    let tls = FigurePair::new("TLS", tls, BenchLimits { throughput_min: 1.0, cpu_max: None })?;
     Ok((plain, Some(tls)))
 }
 
 /// Each server once, and again.
-async fn in_turns(load: &Load, rounds: u8, own: &Target, peer: &Target) -> anyhow::Result<[Vec<Figure>; 2]> {
+async fn in_turns(load: &Load, rounds: u8, own: &BenchTarget, peer: &BenchTarget) -> anyhow::Result<[Vec<Figure>; 2]> {
     let mut figures = [Vec::new(), Vec::new()];
     for round in 1..=rounds {
         for (target, figures) in [own, peer].into_iter().zip(&mut figures) {
             let figure = load.run(target.label, &target.url, target.server).await?;
-            say(&format!("{round} of {rounds}: {} {}: {figure}", target.label, scheme(&target.url)));
+            print_status(&format!("{round} of {rounds}: {} {}: {figure}", target.label, scheme(&target.url)));
             figures.push(figure);
         }
     }

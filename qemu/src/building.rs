@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::{
     artefacts::cargo_command,
-    progress::{pass_on, say},
+    progress::{pass_on, print_status},
 };
 
 /// Between two lines of progress.
@@ -52,13 +52,13 @@ fn follow(lines: &Receiver<String>, every: Duration) {
     let mut next = Instant::now() + every;
     loop {
         match lines.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(line) if progress.hear(&line) => {}
+            Ok(line) if progress.parse_line(&line) => {}
             Ok(line) => pass_on(&line),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if Instant::now() >= next {
-            say(&progress.describe());
+            print_status(&progress.describe());
             next = Instant::now() + every;
         }
     }
@@ -73,7 +73,7 @@ struct BuildProgress {
 
 impl BuildProgress {
     /// Whether the line is one of progress and nothing that a person has to see.
-    fn hear(&mut self, line: &str) -> bool {
+    fn parse_line(&mut self, line: &str) -> bool {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
             Some("Compiling" | "Checking") if line.starts_with(' ') => {
@@ -112,7 +112,7 @@ mod tests {
             "   Compiling firesteel-appliance v0.1.0 (/a/appliance)",
             "    Finished `release` profile [optimized] target(s) in 4m 02s",
         ] {
-            assert!(progress.hear(line), "{line}");
+            assert!(progress.parse_line(line), "{line}");
         }
         for line in [
             "warning: unused variable: `a`",
@@ -122,7 +122,7 @@ mod tests {
             "Compiling",
             "",
         ] {
-            assert!(!progress.hear(line), "{line}");
+            assert!(!progress.parse_line(line), "{line}");
         }
         assert_eq!(progress.describe(), "still building: 2 crates begun so far, the newest is firesteel-appliance");
     }

@@ -9,23 +9,23 @@ use tokio::runtime::Runtime;
 
 use crate::{
     all::AllBegun,
-    artefacts::{Artefacts, ImageFormat, WantedImage},
+    artefacts::{Artefacts, LabImageFormat, WantedImage},
     attack::{self, AttackOptions},
     bench,
     bench_serve::{self, ServeOptions},
     bmc::chassis::{self, ChassisOptions},
     console,
     demo::{self, DemoOptions},
-    ending::{LabEnding, interrupted, unless_interrupted},
-    image::System,
+    image::OsImageSystem,
     lab::LabConfig,
+    lab_ending::{LabEnding, interrupted, unless_interrupted},
     machine::Accel,
     mutants::{self, MutantOptions},
     probe,
-    progress::{print, say},
-    runs::RunFolder,
+    progress::{print, print_status},
+    run_folder::RunFolder,
     sandbox,
-    standing::{self, UpOptions},
+    standing_lab::{self, UpOptions},
     suites,
     testing::{self, TestOptions, TestsPrepared},
     tools::Tools,
@@ -34,9 +34,9 @@ use crate::{
 /// Firesteel's lab: virtual machines that boot over a virtual network.
 #[derive(Debug, Parser)]
 #[command(name = "lab", version)]
-struct Cli {
+struct LabCli {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
     /// How machines are run; auto is kvm where a Debian kernel is seen to run on it, else tcg
     #[arg(long, global = true, value_enum, default_value = "auto")]
     accel: AccelChoice,
@@ -50,7 +50,7 @@ enum AccelChoice {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum LabCommand {
     /// Take bare machines to a running operating system, and show each step
     Demo(DemoOptions),
     /// Run all tests: units, then end to end
@@ -93,10 +93,10 @@ enum Command {
     Image {
         /// What is in it
         #[arg(long, value_enum, default_value = "ignition")]
-        system: System,
+        system: OsImageSystem,
         /// Its forms
         #[arg(value_enum, default_values = ["raw", "gz", "xz", "zst", "qcow2"])]
-        formats: Vec<ImageFormat>,
+        formats: Vec<LabImageFormat>,
     },
     /// Build kernel and initramfs for `firesteel serve --boot-files`
     Ramdisk {
@@ -165,7 +165,7 @@ struct WipeOptions {
 
 /// What the first life made, see [`sandbox`].
 #[derive(Debug, Serialize, Deserialize)]
-struct Prepared {
+struct PreparedRun {
     artefacts: Artefacts,
     /// Of `test --all`.
     #[serde(default)]
@@ -177,51 +177,54 @@ pub fn run() -> anyhow::Result<ExitCode> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("FIRESTEEL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let cli = Cli::parse();
-    if let Command::Chassis(options) = &cli.command {
+    let cli = LabCli::parse();
+    if let LabCommand::Chassis(options) = &cli.command {
         return chassis::ask(options).context("asking the lab");
     }
-    if let Command::Attack(options) = cli.command {
+    if let LabCommand::Attack(options) = cli.command {
         runtime()?.block_on(attack::run(options))?;
         return Ok(ExitCode::SUCCESS);
     }
     let tools = Tools::find()?;
     match &cli.command {
-        Command::Attack(_) | Command::Chassis(_) => {}
-        Command::Down => runtime()?.block_on(standing::down(&tools))?,
-        Command::Exec { command } => standing::exec(&tools, command)?,
-        Command::Ramdisk { set, output } => {
+        LabCommand::Attack(_) | LabCommand::Chassis(_) => {}
+        LabCommand::Down => runtime()?.block_on(standing_lab::down(&tools))?,
+        LabCommand::Exec { command } => standing_lab::exec(&tools, command)?,
+        LabCommand::Ramdisk { set, output } => {
             let set = match set {
-                DriverSet::Lab => firesteel_ramdisk::Set::Lab,
-                DriverSet::Server => firesteel_ramdisk::Set::Server,
+                DriverSet::Lab => firesteel_ramdisk::ModuleSet::Lab,
+                DriverSet::Server => firesteel_ramdisk::ModuleSet::Server,
             };
             crate::artefacts::make_ramdisk(&tools, set, output)?;
         }
-        Command::Console { host } => {
+        LabCommand::Console { host } => {
             let runtime = runtime()?;
             let ended = runtime.block_on(console::attach(&tools, host));
             // A thread may still be waiting for a key.
             runtime.shutdown_background();
             ended?;
         }
-        Command::Image { system, formats } => {
-            let image = |format: &ImageFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
+        LabCommand::Image { system, formats } => {
+            let image = |format: &LabImageFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
             let wanted: Vec<_> = formats.iter().map(image).collect();
             for image in Artefacts::make_images(&tools, &wanted)? {
                 print(&format!("{:8} {}", image.format.name(), image.path.display()));
             }
         }
-        Command::Bench(Bench::Write { arguments }) => bench::program("firesteel-write-bench", arguments)?,
-        Command::Bench(Bench::Inspect { arguments }) => bench::program("firesteel-inspect-bench", arguments)?,
-        Command::Bench(Bench::Api { arguments }) => bench::program("firesteel-api-bench", arguments)?,
-        Command::Wipe(options) => in_one_guest(&cli, &tools, options, crate::wipe::full)?,
-        Command::ForeignDisks(options) => in_one_guest(&cli, &tools, options, crate::wipe::foreign_disks)?,
-        Command::Bench(Bench::Wipe(options)) => in_one_guest(&cli, &tools, options, crate::wipe::bench)?,
-        Command::Simulate { steps, seed } => suites::simulate(steps.zip(*seed))?,
-        Command::Fuzz { targets, minutes, keep } => suites::fuzz(targets, minutes, *keep)?,
-        Command::Mutants(options) => return mutants::run(options, &tools.cache),
-        Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
-        Command::Demo(_) | Command::Test(_) | Command::Up(_) | Command::Bench(Bench::Boot | Bench::Serve(_)) => {
+        LabCommand::Bench(Bench::Write { arguments }) => bench::program("firesteel-write-bench", arguments)?,
+        LabCommand::Bench(Bench::Inspect { arguments }) => bench::program("firesteel-inspect-bench", arguments)?,
+        LabCommand::Bench(Bench::Api { arguments }) => bench::program("firesteel-api-bench", arguments)?,
+        LabCommand::Wipe(options) => in_one_guest(&cli, &tools, options, crate::wipe::full)?,
+        LabCommand::ForeignDisks(options) => in_one_guest(&cli, &tools, options, crate::wipe::foreign_disks)?,
+        LabCommand::Bench(Bench::Wipe(options)) => in_one_guest(&cli, &tools, options, crate::wipe::bench)?,
+        LabCommand::Simulate { steps, seed } => suites::simulate(steps.zip(*seed))?,
+        LabCommand::Fuzz { targets, minutes, keep } => suites::fuzz(targets, minutes, *keep)?,
+        LabCommand::Mutants(options) => return mutants::run(options, &tools.cache),
+        LabCommand::Up(_) if !standing_lab::is_keeper() => runtime()?.block_on(standing_lab::up(&tools))?,
+        LabCommand::Demo(_)
+        | LabCommand::Test(_)
+        | LabCommand::Up(_)
+        | LabCommand::Bench(Bench::Boot | Bench::Serve(_)) => {
             return in_two_lives(&cli, tools);
         }
     }
@@ -230,7 +233,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
 
 /// Work in machines that need neither network nor appliance.
 fn in_one_guest(
-    cli: &Cli,
+    cli: &LabCli,
     tools: &Tools,
     options: &WipeOptions,
     work: fn(&LabConfig) -> anyhow::Result<()>,
@@ -256,12 +259,12 @@ fn in_one_guest(
     if done.is_err() {
         let saved = tools.cache.join("last-failure");
         run.save_logs(&saved).with_context(|| format!("saving the logs to {}", saved.display()))?;
-        say(&format!("all logs are in {}", saved.display()));
+        print_status(&format!("all logs are in {}", saved.display()));
     }
     done
 }
 
-async fn accel(cli: &Cli, tools: &Tools, artefacts: &Artefacts, run: &RunFolder) -> anyhow::Result<Accel> {
+async fn accel(cli: &LabCli, tools: &Tools, artefacts: &Artefacts, run: &RunFolder) -> anyhow::Result<Accel> {
     Ok(match cli.accel {
         AccelChoice::Tcg => Accel::Tcg,
         AccelChoice::Kvm => Accel::Kvm,
@@ -269,14 +272,14 @@ async fn accel(cli: &Cli, tools: &Tools, artefacts: &Artefacts, run: &RunFolder)
     })
 }
 
-fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
-    let Some((prepared, run)) = sandbox::second_life::<Prepared>()? else {
+fn in_two_lives(cli: &LabCli, tools: Tools) -> anyhow::Result<ExitCode> {
+    let Some((prepared, run)) = sandbox::second_life::<PreparedRun>()? else {
         let prepared = match &cli.command {
-            Command::Test(options) => match testing::prepare(options, &tools)? {
-                TestsPrepared::Scenarios(tests) => Prepared { artefacts: tests.artefacts, begun: tests.begun },
+            LabCommand::Test(options) => match testing::prepare(options, &tools)? {
+                TestsPrepared::Scenarios(tests) => PreparedRun { artefacts: tests.artefacts, begun: tests.begun },
                 TestsPrepared::Over(code) => return Ok(code),
             },
-            command => Prepared { artefacts: prepare(command, &tools)?, begun: None },
+            command => PreparedRun { artefacts: prepare(command, &tools)?, begun: None },
         };
         let run = RunFolder::create(&tools.cache)?;
         return Err(sandbox::begin_second_life(&prepared, run).into());
@@ -288,42 +291,42 @@ fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
     if let Err(error) = &done {
         let saved = tools.cache.join("last-failure");
         run.save_logs(&saved).with_context(|| format!("saving the logs to {}", saved.display()))?;
-        say(&format!("failed: {error:#}"));
-        say(&format!("all logs are in {}", saved.display()));
+        print_status(&format!("failed: {error:#}"));
+        print_status(&format!("all logs are in {}", saved.display()));
         return Ok(ExitCode::FAILURE);
     }
     done
 }
 
 /// What has to be built while the computer's own network is there.
-fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
+fn prepare(command: &LabCommand, tools: &Tools) -> anyhow::Result<Artefacts> {
     let images: Vec<WantedImage> = match command {
-        Command::Demo(options) => vec![options.image.into()],
-        Command::Up(options) => vec![options.image.into()],
-        Command::Test(_)
-        | Command::Mutants(_)
-        | Command::Down
-        | Command::Exec { .. }
-        | Command::Console { .. }
-        | Command::Image { .. }
-        | Command::Ramdisk { .. }
-        | Command::Simulate { .. }
-        | Command::Fuzz { .. }
-        | Command::Attack(_)
-        | Command::Chassis(_)
-        | Command::Wipe(_)
-        | Command::ForeignDisks(_)
-        | Command::Bench(_) => Vec::new(),
+        LabCommand::Demo(options) => vec![options.image.into()],
+        LabCommand::Up(options) => vec![options.image.into()],
+        LabCommand::Test(_)
+        | LabCommand::Mutants(_)
+        | LabCommand::Down
+        | LabCommand::Exec { .. }
+        | LabCommand::Console { .. }
+        | LabCommand::Image { .. }
+        | LabCommand::Ramdisk { .. }
+        | LabCommand::Simulate { .. }
+        | LabCommand::Fuzz { .. }
+        | LabCommand::Attack(_)
+        | LabCommand::Chassis(_)
+        | LabCommand::Wipe(_)
+        | LabCommand::ForeignDisks(_)
+        | LabCommand::Bench(_) => Vec::new(),
     };
     let mut artefacts = Artefacts::make(tools, &images, false)?;
-    if matches!(command, Command::Bench(Bench::Serve(_))) {
+    if matches!(command, LabCommand::Bench(Bench::Serve(_))) {
         artefacts.firesteel = bench::appliance()?;
     }
     Ok(artefacts)
 }
 
-async fn inside(cli: &Cli, tools: &Tools, prepared: Prepared, run: &RunFolder) -> anyhow::Result<ExitCode> {
-    let Prepared { artefacts, begun } = prepared;
+async fn inside(cli: &LabCli, tools: &Tools, prepared: PreparedRun, run: &RunFolder) -> anyhow::Result<ExitCode> {
+    let PreparedRun { artefacts, begun } = prepared;
     let accel = accel(cli, tools, &artefacts, run).await?;
     let config = LabConfig {
         tools: tools.clone(),
@@ -334,26 +337,26 @@ async fn inside(cli: &Cli, tools: &Tools, prepared: Prepared, run: &RunFolder) -
         config_plain_port: None,
     };
     match &cli.command {
-        Command::Demo(options) => unless_interrupted(demo::run(config, options)).await.map(LabEnding::code),
-        Command::Test(options) => testing::run(options, config, begun).await,
-        Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await.map(LabEnding::code),
-        Command::Bench(Bench::Serve(options)) => {
+        LabCommand::Demo(options) => unless_interrupted(demo::run(config, options)).await.map(LabEnding::code),
+        LabCommand::Test(options) => testing::run(options, config, begun).await,
+        LabCommand::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await.map(LabEnding::code),
+        LabCommand::Bench(Bench::Serve(options)) => {
             unless_interrupted(bench_serve::serve(config, options)).await.map(LabEnding::code)
         }
-        Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
-        Command::Mutants(_)
-        | Command::Down
-        | Command::Exec { .. }
-        | Command::Console { .. }
-        | Command::Image { .. }
-        | Command::Ramdisk { .. }
-        | Command::Simulate { .. }
-        | Command::Fuzz { .. }
-        | Command::Attack(_)
-        | Command::Chassis(_)
-        | Command::Wipe(_)
-        | Command::ForeignDisks(_)
-        | Command::Bench(_) => Ok(ExitCode::SUCCESS),
+        LabCommand::Up(options) => standing_lab::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
+        LabCommand::Mutants(_)
+        | LabCommand::Down
+        | LabCommand::Exec { .. }
+        | LabCommand::Console { .. }
+        | LabCommand::Image { .. }
+        | LabCommand::Ramdisk { .. }
+        | LabCommand::Simulate { .. }
+        | LabCommand::Fuzz { .. }
+        | LabCommand::Attack(_)
+        | LabCommand::Chassis(_)
+        | LabCommand::Wipe(_)
+        | LabCommand::ForeignDisks(_)
+        | LabCommand::Bench(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

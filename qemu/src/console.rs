@@ -13,7 +13,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::{machine::CONSOLE_SOCKET, progress::say, runs, tools::Tools};
+use crate::{machine::CONSOLE_SOCKET, progress::print_status, run_folder, tools::Tools};
 
 /// Ctrl-], as in telnet.
 const ESCAPE: u8 = 0x1d;
@@ -24,11 +24,11 @@ pub async fn attach(tools: &Tools, host: &str) -> anyhow::Result<()> {
     let stream = UnixStream::connect(&socket)
         .await
         .with_context(|| format!("connecting to the console of {host} (is it switched on?)"))?;
-    say(&format!("this is the serial console of {host}; Ctrl-] leaves it"));
+    print_status(&format!("this is the serial console of {host}; Ctrl-] leaves it"));
     let terminal = RawTerminal::enter().context("preparing the terminal")?;
     let ended = relay(stream).await;
     drop(terminal);
-    say("left the console");
+    print_status("left the console");
     ended.context("relaying the console")
 }
 
@@ -37,7 +37,7 @@ fn find(tools: &Tools, host: &str) -> anyhow::Result<PathBuf> {
     for run in entries(&tools.cache.join("runs")) {
         let name = run.file_name().to_string_lossy().into_owned();
         let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
-        if pid.and_then(runs::process_name).as_deref() != Some(&name) {
+        if pid.and_then(run_folder::process_name).as_deref() != Some(&name) {
             continue;
         }
         // A scenario's lab lies one folder deeper.

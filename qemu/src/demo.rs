@@ -11,17 +11,17 @@ use tokio::{
 };
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     bmc::BmcKind,
-    lab::{HostPlan, LIMIT, Lab, LabConfig, PATIENCE, Wish},
-    machine::{DiskBus, Firmware, NetBoot, Power},
+    erasure_label::{self, ErasureLabel},
+    host_view::HostView,
+    lab::{DesiredHost, HostPlan, LIMIT, Lab, LabConfig, PATIENCE},
+    machine::{DiskBus, MachineFirmware, MachinePower, NetBoot},
     manifests,
     probe::KERNEL_FIRST_LINE,
-    progress::{self, Step, print, say, say_for_now},
+    progress::{self, ProgressStep, print, print_status, say_for_now},
     report::{self, HostReport},
     scenario::is_blank,
-    view::HostView,
-    wiped::{self, Called},
 };
 
 const LOOK_EVERY: Duration = Duration::from_millis(700);
@@ -32,13 +32,13 @@ const DISCOVERY_PATIENCE: Duration = PATIENCE;
 pub struct DemoOptions {
     /// Firmware of the machines
     #[arg(long, value_enum, default_value = "uefi")]
-    pub firmware: Firmware,
+    pub firmware: MachineFirmware,
     /// Bus of the machines' disks
     #[arg(long, value_enum, default_value = "nvme")]
     pub disk: DiskBus,
     /// Form of the OS image
     #[arg(long, value_enum, default_value = "zst")]
-    pub image: ImageFormat,
+    pub image: LabImageFormat,
     /// Number of machines, all at once
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub hosts: u8,
@@ -64,28 +64,28 @@ pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result
     config.upgrade_ipxe = options.chain;
     let image = config.artefacts.image(options.image)?.to_owned();
     let accel = config.accel;
-    let step = Step::begin("starting the network and the appliance");
+    let step = ProgressStep::begin("starting the network and the appliance");
     let mut lab = Lab::start(config).await?;
     step.end();
     let names: Vec<_> = (1..=options.hosts).map(|number| format!("host-{number}")).collect();
     for name in &names {
         lab.add_machine(plan(name, options)).await?;
     }
-    say(&format!(
+    print_status(&format!(
         "{} with {} firmware, empty {} disk, {} MiB, on {accel}",
         names.join(", "),
         options.firmware,
         options.disk,
         options.memory
     ));
-    let step = Step::begin("publishing the OS image");
+    let step = ProgressStep::begin("publishing the OS image");
     let source = lab.publish(&image)?;
     step.end_with(options.image.name());
     let result = install(&lab, &names, &source, options).await;
     let reports = match result {
         Ok(reports) => reports,
         Err(error) => {
-            say(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(12)));
+            print_status(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(12)));
             lab.stop().await;
             return Err(error);
         }
@@ -97,10 +97,10 @@ pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result
         std::fs::write(path, format!("{:#}\n", report::json(&reports)))
             .with_context(|| format!("writing {}", path.display()))?;
     }
-    say("every host runs its new operating system");
+    print_status("every host runs its new operating system");
     let retired = if options.bmc == BmcKind::None { Ok(()) } else { retire_all(&lab, &names, options.bmc).await };
     if retired.is_err() {
-        say(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(12)));
+        print_status(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(12)));
     }
     lab.stop().await;
     retired
@@ -118,7 +118,7 @@ fn plan(name: &str, options: &DemoOptions) -> HostPlan {
 async fn install(
     lab: &Lab,
     names: &[String],
-    source: &crate::manifests::ImageSource,
+    source: &crate::manifests::ManifestImage,
     options: &DemoOptions,
 ) -> anyhow::Result<Vec<HostReport>> {
     let mut watchers = Vec::new();
@@ -127,8 +127,8 @@ async fn install(
         if options.bmc == BmcKind::None {
             discover_and_adopt(lab, name).await?;
         }
-        lab.apply_host(name, &Wish { image: Some(source.clone()), ..Wish::default() }).await?;
-        say(&format!("{name}: applied; it is the appliance's now"));
+        lab.apply_host(name, &DesiredHost { image: Some(source.clone()), ..DesiredHost::default() }).await?;
+        print_status(&format!("{name}: applied; it is the appliance's now"));
     }
     let views = follow(lab, names).await?;
     let mut reports = Vec::new();
@@ -153,9 +153,9 @@ fn watch_boot(lab: &Lab, name: &str) -> anyhow::Result<JoinHandle<(SystemTime, O
     let machine = lab.machine(name)?.clone();
     Ok(tokio::spawn(async move {
         let mut power = machine.power();
-        let power_on = match power.wait_for(|power| *power != Power::Off).await.as_deref() {
-            Ok(Power::On { since }) => *since,
-            Ok(Power::Off) | Err(_) => SystemTime::now(),
+        let power_on = match power.wait_for(|power| *power != MachinePower::Off).await.as_deref() {
+            Ok(MachinePower::On { since }) => *since,
+            Ok(MachinePower::Off) | Err(_) => SystemTime::now(),
         };
         let seen = machine.serial().wait_for(KERNEL_FIRST_LINE, 0, PATIENCE).await;
         (power_on, seen.ok().flatten())
@@ -166,7 +166,9 @@ fn watch_boot(lab: &Lab, name: &str) -> anyhow::Result<JoinHandle<(SystemTime, O
 pub(crate) async fn discover_and_adopt(lab: &Lab, name: &str) -> anyhow::Result<()> {
     let mac = lab.machine(name)?.config().mac;
     lab.power_on(name).await?;
-    let step = Step::begin(format!("{name} is switched on and boots; waiting until {mac} is discovered and inspected"));
+    let step = ProgressStep::begin(format!(
+        "{name} is switched on and boots; waiting until {mac} is discovered and inspected"
+    ));
     let object = mac.replace(':', "-");
     let begun = Instant::now();
     loop {
@@ -181,20 +183,20 @@ pub(crate) async fn discover_and_adopt(lab: &Lab, name: &str) -> anyhow::Result<
     }
     step.end();
     lab.appliance.cli(&["adopt", &mac, "--name", name]).await?;
-    say(&format!("{name}: adopted"));
+    print_status(&format!("{name}: adopted"));
     Ok(())
 }
 
 /// Prints what happens until every host runs.
 async fn follow(lab: &Lab, names: &[String]) -> anyhow::Result<Vec<HostView>> {
-    let mut watched: Vec<_> = names.iter().map(|name| Watched::new(name)).collect();
+    let mut watched: Vec<_> = names.iter().map(|name| DemoHost::new(name)).collect();
     loop {
         let mut lines = Vec::new();
         for host in &mut watched {
-            host.look(lab).await?;
+            host.poll_host(lab).await?;
             lines.extend(host.progress_line());
         }
-        if watched.iter().all(Watched::runs) {
+        if watched.iter().all(DemoHost::runs) {
             return Ok(watched.into_iter().map(|host| host.view).collect());
         }
         if !lines.is_empty() {
@@ -204,7 +206,7 @@ async fn follow(lab: &Lab, names: &[String]) -> anyhow::Result<Vec<HostView>> {
     }
 }
 
-struct Watched<'a> {
+struct DemoHost<'a> {
     name: &'a str,
     view: HostView,
     /// Events that were shown: attempt, name and time.
@@ -216,7 +218,7 @@ struct Watched<'a> {
     moved: Instant,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> DemoHost<'a> {
     fn new(name: &'a str) -> Self {
         Self {
             name,
@@ -234,7 +236,7 @@ impl<'a> Watched<'a> {
         self.view.count("running") > 0
     }
 
-    async fn look(&mut self, lab: &Lab) -> anyhow::Result<()> {
+    async fn poll_host(&mut self, lab: &Lab) -> anyhow::Result<()> {
         let power = *lab.machine(self.name)?.power().borrow();
         let console = lab.serial(self.name)?.position().unwrap_or_default();
         let before = self.view.pulse();
@@ -244,24 +246,24 @@ impl<'a> Watched<'a> {
         }
         if self.view.state() != self.state {
             self.state = self.view.state().to_owned();
-            say(&format!("{}  ------ {}", self.name, self.state));
+            print_status(&format!("{}  ------ {}", self.name, self.state));
         }
         for event in self.view.timeline() {
             if !self.shown.insert((event.attempt, event.event.clone(), event.at)) {
                 continue;
             }
             let at = match power {
-                Power::On { since } => report::to_system(event.at).duration_since(since).ok(),
-                Power::Off => None,
+                MachinePower::On { since } => report::to_system(event.at).duration_since(since).ok(),
+                MachinePower::Off => None,
             };
             let at = at.map_or_else(|| "        ".to_owned(), |at| format!("{:6.1} s", at.as_secs_f64()));
             let line = format!("{}  {at}  {:20} {}", self.name, event.key(), report::describe(&event));
-            say(line.trim_end());
+            print_status(line.trim_end());
         }
         if self.view.error() != self.error {
             self.error = self.view.error().to_owned();
             if !self.error.is_empty() {
-                say(&format!("{}: error: {}", self.name, self.error));
+                print_status(&format!("{}: error: {}", self.name, self.error));
             }
         }
         if self.moved.elapsed() > PATIENCE || self.begun.elapsed() > LIMIT {
@@ -304,21 +306,23 @@ async fn retire_all(lab: &Lab, names: &[String], bmc: BmcKind) -> anyhow::Result
 pub(crate) async fn retire(lab: &Lab, name: &str, bmc: BmcKind) -> anyhow::Result<()> {
     lab.apply(&manifests::erased_in_full(name)).await?;
     lab.apply(&manifests::offline(name)).await?;
-    let step = Step::begin(format!("{name} shall be off"));
+    let step = ProgressStep::begin(format!("{name} shall be off"));
     let is_off = timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
     ensure!(is_off, "{name} was not switched off though it shall be offline");
     step.end();
-    let step = Step::begin(format!("{name} shall have no image"));
+    let step = ProgressStep::begin(format!("{name} shall have no image"));
     lab.apply(&manifests::without_image(name)).await?;
     let view = lab.wait_for(name, "its deprovisioning", |view| view.state() == "available").await?;
     all_blank(lab, name)?;
     step.end_with(view.reason());
-    let called = Called::behind(bmc);
-    wiped::check(lab, name, called).await?;
-    wiped::check_receipts(lab, name, called).await?;
+    let called = ErasureLabel::expected_label(bmc);
+    erasure_label::check(lab, name, called).await?;
+    erasure_label::check_receipts(lab, name, called).await?;
     release(lab, name).await?;
-    ensure!(*lab.machine(name)?.power().borrow() == Power::Off, "{name} is deleted, but not off");
-    say(&format!("{name}: switched off, its disks erased ({called:?}) and blank, its receipts true, and deleted"));
+    ensure!(*lab.machine(name)?.power().borrow() == MachinePower::Off, "{name} is deleted, but not off");
+    print_status(&format!(
+        "{name}: switched off, its disks erased ({called:?}) and blank, its receipts true, and deleted"
+    ));
     Ok(())
 }
 

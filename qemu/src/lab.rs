@@ -19,25 +19,25 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-pub use crate::manifests::Wish;
+pub use crate::manifests::DesiredHost;
 use crate::{
-    appliance::{Appliance, ApplianceConfig, ApplianceError},
+    appliance::{ApplianceConfig, ApplianceError, ApplianceProcess},
     artefacts::Artefacts,
-    attack::{Attack, Attacker, Loot},
-    bmc::{AnyBmc, BmcError, BmcFault, BmcKind},
+    attack::{Attack, Attacker, AttackerSecrets},
+    bmc::{AnyBmc, BmcError, BmcKind, LabBmcFault},
     files::{FileServer, OriginFault},
+    host_view::HostView,
     libvirt::{Libvirt, LibvirtError},
-    link::{Link, LinkFaults},
+    link::{FaultyLink, LinkFaults},
     machine::{
-        Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, NetBoot,
-        create_empty, create_from,
+        Accel, BootOrder, DiskBus, DiskConfig, Machine, MachineDiskError, MachineError, MachineFirmware,
+        MachineSettings, NetBoot, create_empty, create_from,
     },
-    manifests::{self, HostManifest, ImageSource},
-    net::{APPLIANCE_ADDRESS, NetError, Network},
+    manifests::{self, HostManifest, ManifestImage},
+    net::{APPLIANCE_ADDRESS, LabBridge, NetError},
     serial::SerialLog,
     switch::{ROUTER_ADDRESS, Switch, SwitchMode, VLAN_CIDR, extra_macs},
     tools::Tools,
-    view::HostView,
 };
 
 /// Large enough for the lab's image with room for its root partition to grow into.
@@ -73,9 +73,9 @@ pub enum LabError {
     #[error("running libvirt")]
     Libvirt(#[from] LibvirtError),
     #[error("making a disk")]
-    Disk(#[from] DiskError),
+    Disk(#[from] MachineDiskError),
     #[error("serving a disk")]
-    Serve(#[from] firesteel_lab_disk::DiskError),
+    Serve(#[from] firesteel_lab_disk::FaultyDiskError),
     #[error("using the file {}", path.display())]
     File {
         path: PathBuf,
@@ -111,14 +111,14 @@ pub struct LabConfig {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DiskPlan {
+pub struct LabDiskPlan {
     pub bus: DiskBus,
     pub bytes: u64,
     /// A disk with a cache and faults, served by the lab.
-    pub served: Option<firesteel_lab_disk::DiskPlan>,
+    pub served: Option<firesteel_lab_disk::FaultyDiskPlan>,
 }
 
-impl DiskPlan {
+impl LabDiskPlan {
     /// A plain file: quick, and without faults.
     #[must_use]
     pub fn plain(bus: DiskBus, bytes: u64) -> Self {
@@ -129,8 +129,8 @@ impl DiskPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostPlan {
     pub name: String,
-    pub firmware: Firmware,
-    pub disks: Vec<DiskPlan>,
+    pub firmware: MachineFirmware,
+    pub disks: Vec<LabDiskPlan>,
     pub memory_mib: u32,
     pub boot_order: BootOrder,
     pub net_boot: NetBoot,
@@ -144,11 +144,11 @@ pub struct HostPlan {
 impl HostPlan {
     /// A machine with a BMC and one empty disk, which boots from the network first.
     #[must_use]
-    pub fn new(name: &str, firmware: Firmware, bus: DiskBus) -> Self {
+    pub fn new(name: &str, firmware: MachineFirmware, bus: DiskBus) -> Self {
         Self {
             name: name.to_owned(),
             firmware,
-            disks: vec![DiskPlan::plain(bus, DISK_BYTES)],
+            disks: vec![LabDiskPlan::plain(bus, DISK_BYTES)],
             memory_mib: 1024,
             boot_order: BootOrder::NetworkFirst,
             net_boot: NetBoot::Pxe,
@@ -160,10 +160,10 @@ impl HostPlan {
 }
 
 #[derive(Debug)]
-pub struct Host {
+pub struct LabHost {
     pub machine: Machine,
     bmc: Option<AnyBmc>,
-    link: Option<Link>,
+    link: Option<FaultyLink>,
     switch: Option<Switch>,
     plan: HostPlan,
     number: u8,
@@ -172,27 +172,27 @@ pub struct Host {
 #[derive(Debug)]
 pub struct Lab {
     // Machines go before the network that they hang on.
-    hosts: BTreeMap<String, Host>,
+    hosts: BTreeMap<String, LabHost>,
     /// From the first machine on that is driven through it.
     libvirt: Option<Arc<Libvirt>>,
-    pub appliance: Appliance,
+    pub appliance: ApplianceProcess,
     files: FileServer,
     digests: BTreeMap<PathBuf, String>,
-    network: Network,
+    network: LabBridge,
     config: LabConfig,
 }
 
 impl Lab {
     /// Network and appliance; no machine yet. Inside the lab's own network namespace.
     pub async fn start(config: LabConfig) -> Result<Self, LabError> {
-        let network = Network::create().await?;
+        let network = LabBridge::create().await?;
         let files = FileServer::start(APPLIANCE_ADDRESS)
             .await
             .map_err(|source| LabError::File { path: config.folder.clone(), source })?;
         let provisioning = config.folder.join("provisioning.yaml");
         fs::write(&provisioning, manifests::provisioning())
             .map_err(|source| LabError::File { path: provisioning.clone(), source })?;
-        let appliance = Appliance::start(ApplianceConfig {
+        let appliance = ApplianceProcess::start(ApplianceConfig {
             program: config.artefacts.firesteel.clone(),
             folder: config.folder.clone(),
             boot_files: config.artefacts.boot_files.clone(),
@@ -220,19 +220,19 @@ impl Lab {
             let mut config = disk_config(number, index, disk.bus, path);
             if let Some(plan) = &disk.served {
                 let socket = format!("disk{index}.sock");
-                served.push(firesteel_lab_disk::Disk::serve(&config.path, &folder.join(&socket), plan)?);
+                served.push(firesteel_lab_disk::FaultyDisk::serve(&config.path, &folder.join(&socket), plan)?);
                 config.socket = Some(socket.into());
             }
             disks.push(config);
         }
         let failed = |source| LabError::File { path: folder.clone(), source };
-        let link = plan.link.map(|faults| Link::start(&tap, &folder, faults)).transpose().map_err(failed)?;
+        let link = plan.link.map(|faults| FaultyLink::start(&tap, &folder, faults)).transpose().map_err(failed)?;
         let switch_mode = plan.switch;
         let switch = match switch_mode {
             Some(mode) => Some(self.start_switch(mode, &tap, &folder).await?),
             None => None,
         };
-        let config = MachineConfig {
+        let config = MachineSettings {
             name: plan.name.clone(),
             uuid: uuid::Uuid::new_v4(),
             mac: format!("52:54:00:77:01:{number:02x}"),
@@ -253,13 +253,13 @@ impl Lab {
         let libvirt = if plan.bmc == BmcKind::Sushy { Some(self.libvirt().await?) } else { None };
         let machine = match &libvirt {
             None => Machine::new(config, tools.clone(), served),
-            Some(libvirt) => Machine::kept(config, tools.clone(), libvirt.clone()).await,
+            Some(libvirt) => Machine::managed_by_libvirt(config, tools.clone(), libvirt.clone()).await,
         }
         .map_err(|source| LabError::Machine { name: name.clone(), source })?;
         let bmc = AnyBmc::start(plan.bmc, &machine, &tools, libvirt.as_deref(), number)
             .await
             .map_err(|source| LabError::Bmc { name: name.clone(), source })?;
-        self.hosts.insert(name, Host { machine, bmc, link, switch, plan, number });
+        self.hosts.insert(name, LabHost { machine, bmc, link, switch, plan, number });
         Ok(())
     }
 
@@ -290,7 +290,7 @@ impl Lab {
         Ok(path)
     }
 
-    pub fn host(&self, name: &str) -> Result<&Host, LabError> {
+    pub fn host(&self, name: &str) -> Result<&LabHost, LabError> {
         self.hosts.get(name).ok_or_else(|| LabError::Unknown(name.to_owned()))
     }
 
@@ -364,20 +364,20 @@ impl Lab {
 
     /// Puts a hostile machine into the rack, which begins at once; with the first machine's MAC where it is to be at a
     /// stolen address.
-    pub async fn attack(&self, kinds: &[Attack], loot: &Loot) -> anyhow::Result<Attacker> {
+    pub async fn attack(&self, kinds: &[Attack], loot: &AttackerSecrets) -> anyhow::Result<Attacker> {
         let victim = self.hosts.values().next().map(|host| host.machine.config().mac).unwrap_or_default();
         Attacker::start(&self.network, kinds, &victim, loot).await
     }
 
     /// From now on its BMC misbehaves in these ways and in no other.
-    pub fn set_bmc_faults(&self, name: &str, faults: Vec<BmcFault>) -> Result<(), LabError> {
+    pub fn set_bmc_faults(&self, name: &str, faults: Vec<LabBmcFault>) -> Result<(), LabError> {
         let bmc = self.host(name)?.bmc.as_ref().and_then(AnyBmc::own);
         bmc.ok_or_else(|| LabError::Unknown(format!("BMC of {name}")))?.set_faults(faults);
         Ok(())
     }
 
     /// Publishes an image file for hosts.
-    pub fn publish(&mut self, image: &Path) -> Result<ImageSource, LabError> {
+    pub fn publish(&mut self, image: &Path) -> Result<ManifestImage, LabError> {
         self.publish_below("", image, Vec::new())
     }
 
@@ -387,7 +387,7 @@ impl Lab {
         folder: &str,
         image: &Path,
         faults: Vec<OriginFault>,
-    ) -> Result<ImageSource, LabError> {
+    ) -> Result<ManifestImage, LabError> {
         let failed = |source| LabError::File { path: image.to_owned(), source };
         let sha256 = match self.digests.get(image) {
             Some(known) => known.clone(),
@@ -399,7 +399,7 @@ impl Lab {
         };
         let format = if image.extension().is_some_and(|extension| extension == "qcow2") { "qcow2" } else { "raw" };
         let url = self.files.publish_below(folder, image, faults).map_err(failed)?;
-        Ok(ImageSource { url, sha256, format })
+        Ok(ManifestImage { url, sha256, format })
     }
 
     /// Publishes any file, in a folder of its own, and says where it is.
@@ -425,12 +425,12 @@ impl Lab {
     }
 
     /// Tells the appliance of a machine, and what it shall become.
-    pub async fn apply_host(&self, name: &str, wish: &Wish) -> Result<(), LabError> {
+    pub async fn apply_host(&self, name: &str, wish: &DesiredHost) -> Result<(), LabError> {
         self.apply(&self.manifest(name, wish)?).await
     }
 
     /// The YAML of a machine.
-    pub fn manifest(&self, name: &str, wish: &Wish) -> Result<String, LabError> {
+    pub fn manifest(&self, name: &str, wish: &DesiredHost) -> Result<String, LabError> {
         let host = self.host(name)?;
         self.manifest_of(&HostManifest {
             name: name.to_owned(),

@@ -6,7 +6,7 @@ fn main() -> ExitCode {
     match firesteel_lab::cli::run() {
         Ok(code) => code,
         Err(error) => {
-            firesteel_lab::progress::say(&format!("failed: {error:#}"));
+            firesteel_lab::progress::print_status(&format!("failed: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bmc,
-    machine::Firmware,
+    machine::MachineFirmware,
     net::{APPLIANCE_ADDRESS, BRIDGE, DHCP_RANGE, NETWORK_CIDR},
 };
 
@@ -20,7 +20,7 @@ const IGNITION_VERSION: &str = "3.3.0";
 
 /// An image as a host names it.
 #[derive(Clone, Debug)]
-pub struct ImageSource {
+pub struct ManifestImage {
     pub url: String,
     pub sha256: String,
     /// `raw` or `qcow2`; compression is found by content.
@@ -53,8 +53,8 @@ pub enum RootHint {
 
 /// What a machine shall become; by default it is only inspected.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
-    pub image: Option<ImageSource>,
+pub struct DesiredHost {
+    pub image: Option<ManifestImage>,
     /// The machine's own name, unless given.
     pub hostname: Option<String>,
     /// The disk to use; without it the appliance chooses.
@@ -82,10 +82,10 @@ pub struct Wish {
 pub struct HostManifest {
     pub name: String,
     pub mac: String,
-    pub firmware: Firmware,
+    pub firmware: MachineFirmware,
     /// The BMC's address, where there is one.
     pub bmc: Option<String>,
-    pub wish: Wish,
+    pub wish: DesiredHost,
 }
 
 /// The Provisioning object.
@@ -189,8 +189,8 @@ pub fn served_config(name: &str, config: &Value) -> Value {
 fn bare_metal_host(host: &HostManifest) -> Value {
     let name = &host.name;
     let boot_mode = match host.firmware {
-        Firmware::Bios => "legacy",
-        Firmware::Uefi => "UEFI",
+        MachineFirmware::Bios => "legacy",
+        MachineFirmware::Uefi => "UEFI",
     };
     let mut spec = json!({"online": !host.wish.offline, "bootMACAddress": host.mac, "bootMode": boot_mode});
     if let Some(address) = &host.bmc {
@@ -288,8 +288,8 @@ pub fn yaml(objects: &[Value]) -> String {
 mod tests {
     use super::*;
 
-    fn image() -> ImageSource {
-        ImageSource { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }
+    fn image() -> ManifestImage {
+        ManifestImage { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }
     }
 
     #[test]
@@ -298,9 +298,13 @@ mod tests {
             &HostManifest {
                 name: "host-1".to_owned(),
                 mac: "52:54:00:77:01:01".to_owned(),
-                firmware: Firmware::Uefi,
+                firmware: MachineFirmware::Uefi,
                 bmc: Some("redfish+https://127.0.1.1:443/redfish/v1/Systems/x".to_owned()),
-                wish: Wish { image: Some(image()), os_network_data: Some("{}".to_owned()), ..Wish::default() },
+                wish: DesiredHost {
+                    image: Some(image()),
+                    os_network_data: Some("{}".to_owned()),
+                    ..DesiredHost::default()
+                },
             },
             "PEM",
         );
@@ -316,9 +320,9 @@ mod tests {
             let manifest = HostManifest {
                 name: "a".to_owned(),
                 mac: String::new(),
-                firmware: Firmware::Uefi,
+                firmware: MachineFirmware::Uefi,
                 bmc: None,
-                wish: Wish { image: Some(image()), user_data, ..Wish::default() },
+                wish: DesiredHost { image: Some(image()), user_data, ..DesiredHost::default() },
             };
             host(&manifest, "PEM")
         };

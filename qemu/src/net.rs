@@ -29,9 +29,9 @@ pub enum NetError {
 
 /// The bridge; taps are added to it.
 #[derive(Debug)]
-pub struct Network(());
+pub struct LabBridge(());
 
-impl Network {
+impl LabBridge {
     /// Makes the bridge. Must be called inside the lab's namespace.
     pub async fn create() -> Result<Self, NetError> {
         ip("link set lo up").await?;

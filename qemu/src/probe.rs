@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-use crate::{machine::Accel, os, progress::Step, serial::SerialLog, tools::Tools};
+use crate::{machine::Accel, os, progress::ProgressStep, serial::SerialLog, tools::Tools};
 
 /// A kernel on working KVM prints its first line within a second.
 const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const CACHE_FILE: &str = "kvm.json";
 
 /// A remembered answer; another boot of the computer or another kernel asks again.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Answer {
+struct KvmProbeResult {
     boot_id: String,
     kernel_bytes: u64,
     works: bool,
@@ -37,14 +37,14 @@ pub async fn accel(tools: &Tools, kernel: &Path, scratch: &Path) -> anyhow::Resu
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     let kernel_bytes = fs::metadata(kernel).with_context(|| format!("finding the kernel {}", kernel.display()))?.len();
     let cache = tools.cache.join(CACHE_FILE);
-    let known = fs::read(&cache).ok().and_then(|text| serde_json::from_slice::<Answer>(&text).ok());
+    let known = fs::read(&cache).ok().and_then(|text| serde_json::from_slice::<KvmProbeResult>(&text).ok());
     let works = match known {
         Some(answer) if answer.boot_id == boot_id && answer.kernel_bytes == kernel_bytes => answer.works,
         Some(_) | None => {
-            let step = Step::begin("trying whether Debian's kernel runs on KVM");
+            let step = ProgressStep::begin("trying whether Debian's kernel runs on KVM");
             let works = runs_on_kvm(tools, kernel, scratch).await?;
             step.end_with(if works { "it does" } else { "it does not; machines are emulated" });
-            fs::write(&cache, serde_json::to_vec(&Answer { boot_id, kernel_bytes, works })?)
+            fs::write(&cache, serde_json::to_vec(&KvmProbeResult { boot_id, kernel_bytes, works })?)
                 .with_context(|| format!("writing {}", cache.display()))?;
             works
         }

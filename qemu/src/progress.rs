@@ -7,7 +7,7 @@ use std::{
 };
 
 /// One line to whoever waits. Nobody may be there any more: then it is lost, as it should be.
-pub fn say(text: &str) {
+pub fn print_status(text: &str) {
     drop(writeln!(io::stderr(), "{}lab: {text}", erase()));
 }
 
@@ -34,16 +34,16 @@ fn erase() -> &'static str {
 
 /// A long step: says what begins, and how long it took.
 #[derive(Debug)]
-pub struct Step {
+pub struct ProgressStep {
     what: String,
     since: Instant,
 }
 
-impl Step {
+impl ProgressStep {
     #[must_use]
     pub fn begin(what: impl Into<String>) -> Self {
         let what = what.into();
-        say(&format!("{what} …"));
+        print_status(&format!("{what} …"));
         Self { what, since: Instant::now() }
     }
 
@@ -58,7 +58,7 @@ impl Step {
     }
 
     pub fn end_with(self, result: &str) {
-        say(&format!("{}: {result} ({})", self.what, seconds(self.since.elapsed())));
+        print_status(&format!("{}: {result} ({})", self.what, seconds(self.since.elapsed())));
     }
 }
 

@@ -37,7 +37,7 @@ pub enum QmpError {
 /// One line from QEMU.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum QmpMessage {
     Greeting {
         #[serde(rename = "QMP")]
         _qmp: Value,
@@ -48,7 +48,7 @@ enum Line {
         id: u64,
     },
     Failure {
-        error: Failure,
+        error: QmpFailure,
         id: u64,
     },
     Event {
@@ -57,7 +57,7 @@ enum Line {
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
-struct Failure {
+struct QmpFailure {
     desc: String,
 }
 
@@ -152,15 +152,15 @@ async fn read_lines(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, even
             Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
-        let (id, answer) = match serde_json::from_str::<Line>(&line) {
-            Ok(Line::Return { value, id }) => (id, Ok(value)),
-            Ok(Line::Failure { error, id }) => (id, Err(error.desc)),
-            Ok(Line::Event { event }) => {
+        let (id, answer) = match serde_json::from_str::<QmpMessage>(&line) {
+            Ok(QmpMessage::Return { value, id }) => (id, Ok(value)),
+            Ok(QmpMessage::Failure { error, id }) => (id, Err(error.desc)),
+            Ok(QmpMessage::Event { event }) => {
                 // No listener is fine.
                 drop(events.send(event));
                 continue;
             }
-            Ok(Line::Greeting { .. }) => continue,
+            Ok(QmpMessage::Greeting { .. }) => continue,
             Err(error) => {
                 tracing::warn!(%error, line = line.trim(), "QEMU said something unknown");
                 continue;

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    artefacts::ImageFormat,
-    machine::{DiskBus, Firmware},
+    artefacts::LabImageFormat,
+    host_view::{HostView, TimelineLine},
+    machine::{DiskBus, MachineFirmware},
     progress,
-    view::{Event, HostView},
 };
 
 const COLUMNS: usize = 80;
@@ -18,9 +18,9 @@ const COLUMNS: usize = 80;
 #[derive(Clone, Debug)]
 pub struct HostReport {
     pub name: String,
-    pub firmware: Firmware,
+    pub firmware: MachineFirmware,
     pub disk: DiskBus,
-    pub image: ImageFormat,
+    pub image: LabImageFormat,
     /// The zero of all times.
     pub power_on: SystemTime,
     /// When the serial console showed the kernel's first line.
@@ -55,7 +55,7 @@ impl HostReport {
     }
 
     /// Events in the order in which they happened, in seconds since power-on.
-    fn events(&self) -> Vec<(String, f64, Option<Event>)> {
+    fn events(&self) -> Vec<(String, f64, Option<TimelineLine>)> {
         let since = |time: SystemTime| match time.duration_since(self.power_on) {
             Ok(later) => later.as_secs_f64(),
             Err(earlier) => -earlier.duration().as_secs_f64(),
@@ -116,7 +116,7 @@ fn cut(line: &str) -> Cow<'_, str> {
 
 /// Detail and size of an event.
 #[must_use]
-pub fn describe(event: &Event) -> String {
+pub fn describe(event: &TimelineLine) -> String {
     match event.bytes {
         Some(count) if event.detail.is_empty() => progress::bytes(count),
         Some(count) => format!("{}, {}", event.detail, progress::bytes(count)),
@@ -152,9 +152,9 @@ mod tests {
                 {"kind": "image_written", "stream_bytes": 100, "written_bytes": 400}}]}}}"#;
         HostReport {
             name: "host-1".to_owned(),
-            firmware: Firmware::Uefi,
+            firmware: MachineFirmware::Uefi,
             disk: DiskBus::Nvme,
-            image: ImageFormat::Zst,
+            image: LabImageFormat::Zst,
             power_on: to_system(zero),
             kernel_first_line: Some(to_system(zero) + Duration::from_millis(9_250)),
             view: serde_json::from_str(text).unwrap(),

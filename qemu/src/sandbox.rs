@@ -14,7 +14,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-use crate::{os, runs::RunFolder};
+use crate::{os, run_folder::RunFolder};
 
 /// This very program, though its file may have been replaced by a newer build meanwhile.
 pub const SELF: &str = "/proc/self/exe";

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::{
     artefacts::{PROFILE, build_programs, cargo, programs},
-    progress::Step,
+    progress::ProgressStep,
 };
 
 /// Of the simulation's million steps that every run of the tests goes: one of so many parts. `--all` and `simulate` go
@@ -49,7 +49,7 @@ fn test_slots() -> String {
 pub fn run_usual() -> anyhow::Result<()> {
     // The simulation is the longest of them.
     let part = [("FIRESTEEL_SIM_PART", SIMULATED_PART)];
-    let step = Step::begin("running unit and property tests");
+    let step = ProgressStep::begin("running unit and property tests");
     if has_nextest() {
         nextest(&[], &part)?;
     } else {

@@ -5,10 +5,10 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use crate::{
     all::{AllBegun, AllRun, PartOfAll},
     artefacts::{Artefacts, StaticBuild, build_volume_files, repository},
-    ending::{LabEnding, unless_interrupted},
     lab::LabConfig,
-    progress::say,
-    scenario::{self, Chosen, OnEnd},
+    lab_ending::{LabEnding, unless_interrupted},
+    progress::print_status,
+    scenario::{self, OnEnd, SelectedScenario},
     suites,
     tools::Tools,
 };
@@ -26,7 +26,7 @@ pub struct TestOptions {
     fresh: bool,
     /// Only these scenarios, no unit tests: names, or paths of scenario files
     #[arg(long, value_name = "NAME|FILE", value_parser = scenario::named)]
-    scenario: Vec<Chosen>,
+    scenario: Vec<SelectedScenario>,
 }
 
 /// What the first life leaves to do.
@@ -51,11 +51,11 @@ pub fn prepare(options: &TestOptions, tools: &Tools) -> anyhow::Result<TestsPrep
         options.all.then(|| AllRun::begin(&repository(), &tools.cache, options.part, options.fresh)).transpose()?;
     let chosen = match &whole {
         Some(run) => run.scenarios()?,
-        None if options.scenario.is_empty() => Chosen::standard()?,
+        None if options.scenario.is_empty() => SelectedScenario::standard()?,
         None => options.scenario.clone(),
     };
     // Beside the tests: most of it is one core's work, and some of theirs is waiting.
-    let guest = chosen.iter().any(Chosen::wipes).then(StaticBuild::start).transpose()?;
+    let guest = chosen.iter().any(SelectedScenario::wipes).then(StaticBuild::start).transpose()?;
     match &whole {
         Some(run) => run.run_suites()?,
         None if options.scenario.is_empty() => suites::run_usual()?,
@@ -66,10 +66,10 @@ pub fn prepare(options: &TestOptions, tools: &Tools) -> anyhow::Result<TestsPrep
         return Ok(TestsPrepared::Over(code));
     }
     let wipe_guest = guest.map_or(Ok(PathBuf::new()), StaticBuild::finish)?;
-    let images: Vec<_> = chosen.iter().flat_map(Chosen::images).collect();
-    let with_switch = chosen.iter().any(Chosen::has_switch);
+    let images: Vec<_> = chosen.iter().flat_map(SelectedScenario::images).collect();
+    let with_switch = chosen.iter().any(SelectedScenario::has_switch);
     let mut artefacts = Artefacts { wipe_guest, ..Artefacts::make(tools, &images, with_switch)? };
-    if chosen.iter().any(Chosen::has_volumes) {
+    if chosen.iter().any(SelectedScenario::has_volumes) {
         artefacts.volume_files = build_volume_files(tools)?;
     }
     let begun = whole.map(|run| run.begun().clone());
@@ -79,7 +79,7 @@ pub fn prepare(options: &TestOptions, tools: &Tools) -> anyhow::Result<TestsPrep
 /// Runs the scenarios.
 pub async fn run(options: &TestOptions, config: LabConfig, begun: Option<AllBegun>) -> anyhow::Result<ExitCode> {
     let Some(begun) = begun else {
-        let named = if options.scenario.is_empty() { Chosen::standard()? } else { options.scenario.clone() };
+        let named = if options.scenario.is_empty() { SelectedScenario::standard()? } else { options.scenario.clone() };
         let unheard: OnEnd = Arc::new(|_, _, _| {});
         return unless_interrupted(scenario::run_all(&named, &config, &unheard)).await.map(LabEnding::code);
     };
@@ -95,7 +95,7 @@ pub async fn run(options: &TestOptions, config: LabConfig, begun: Option<AllBegu
         LabEnding::Interrupted => Ok(LabEnding::Interrupted.code()),
         LabEnding::Done if has_all_passed => Ok(ExitCode::SUCCESS),
         LabEnding::Done => {
-            say("not everything has passed: see the summary");
+            print_status("not everything has passed: see the summary");
             Ok(ExitCode::FAILURE)
         }
     }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::cpio::Archive;
 use crate::deb::{Deb, DebError};
 use crate::index;
-use crate::kernel::{Kernel, KernelError};
-use crate::manifest::{self, File, FirmwarePackage, KernelPackage, Manifest};
-use crate::sets::Set;
+use crate::kernel::{KernelError, UnpackedKernel};
+use crate::manifest::{self, FirmwarePackage, KernelPackage, ManifestFile, RamdiskManifest};
+use crate::sets::ModuleSet;
 use crate::sha256_hex;
 use crate::tree::TreeError;
 
@@ -27,11 +27,11 @@ const ZSTD_LEVEL: i32 = 19;
 
 /// What to build, and from what.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RamdiskInputs {
     pub kernel_package: PathBuf,
     /// The static agent, which becomes `/init`.
     pub agent: PathBuf,
-    pub set: Set,
+    pub set: ModuleSet,
     /// Packages in which firmware that the chosen modules name is looked for.
     pub firmware_packages: Vec<PathBuf>,
     /// Where the three files go.
@@ -70,30 +70,30 @@ pub enum BuildError {
 /// The part of a ramdisk that does not depend on the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Base {
+struct RamdiskBase {
     kernel: KernelPackage,
     firmware_packages: Vec<FirmwarePackage>,
-    vmlinuz: File,
-    archive: File,
+    vmlinuz: ManifestFile,
+    archive: ManifestFile,
     modules: Vec<String>,
     absent_modules: Vec<String>,
     firmware: Vec<String>,
 }
 
 /// Builds the ramdisk and says through `progress` what it is at.
-pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<Manifest, BuildError> {
+pub fn build(request: &RamdiskInputs, progress: &mut dyn FnMut(&str)) -> Result<RamdiskManifest, BuildError> {
     let agent = read(&request.agent)?;
     if !agent.starts_with(b"\x7fELF") {
         return Err(BuildError::NotAProgram { path: request.agent.clone() });
     }
     let (base, image, mut initramfs) = base(request, progress)?;
     initramfs.extend_from_slice(&compress(&agent_archive(&agent).to_bytes())?);
-    let initramfs_file = File::of(&initramfs);
-    let manifest = Manifest {
+    let initramfs_file = ManifestFile::of(&initramfs);
+    let manifest = RamdiskManifest {
         format: manifest::FORMAT,
         set: request.set.name().to_owned(),
         kernel: base.kernel,
-        agent: File::of(&agent),
+        agent: ManifestFile::of(&agent),
         firmware_packages: base.firmware_packages,
         total_bytes: base.vmlinuz.bytes + initramfs_file.bytes,
         vmlinuz: base.vmlinuz,
@@ -112,12 +112,15 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<Manife
 }
 
 /// Kernel image and compressed modules: out of the cache, or made and put there.
-fn base(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<(Base, Vec<u8>, Vec<u8>), BuildError> {
+fn base(
+    request: &RamdiskInputs,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(RamdiskBase, Vec<u8>, Vec<u8>), BuildError> {
     let folder = request.cache.join("ramdisk").join(base_key(request)?);
     let description = folder.join("base.json");
-    if let Some(base) = fs::read(&description).ok().and_then(|text| serde_json::from_slice::<Base>(&text).ok()) {
+    if let Some(base) = fs::read(&description).ok().and_then(|text| serde_json::from_slice::<RamdiskBase>(&text).ok()) {
         let (image, archive) = (read(&folder.join(KERNEL_FILE))?, read(&folder.join(INITRAMFS_FILE))?);
-        if File::of(&image) == base.vmlinuz && File::of(&archive) == base.archive {
+        if ManifestFile::of(&image) == base.vmlinuz && ManifestFile::of(&archive) == base.archive {
             progress(&format!("using the {} modules packed before", base.modules.len()));
             return Ok((base, image, archive));
         }
@@ -130,7 +133,7 @@ fn base(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<(Base, Vec<
 }
 
 /// Names everything that the base is made of.
-fn base_key(request: &Request) -> Result<String, BuildError> {
+fn base_key(request: &RamdiskInputs) -> Result<String, BuildError> {
     let mut inputs = format!("{}\n{ZSTD_LEVEL}\n{:?}\n", manifest::FORMAT, request.set.definition());
     for package in std::iter::once(&request.kernel_package).chain(&request.firmware_packages) {
         inputs.push_str(&sha256_hex(&read(package)?));
@@ -139,9 +142,12 @@ fn base_key(request: &Request) -> Result<String, BuildError> {
     Ok(sha256_hex(inputs.as_bytes())[..16].to_owned())
 }
 
-fn make_base(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<(Base, Vec<u8>, Vec<u8>), BuildError> {
+fn make_base(
+    request: &RamdiskInputs,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(RamdiskBase, Vec<u8>, Vec<u8>), BuildError> {
     progress("unpacking the kernel package");
-    let kernel = Kernel::open(&request.kernel_package)?;
+    let kernel = UnpackedKernel::open(&request.kernel_package)?;
     let (wanted, absent_modules) = request.set.wanted(&kernel.modules);
     let chosen = kernel.modules.closure(wanted.iter().map(String::as_str))?;
     let (firmware_packages, firmware) = firmware(request, &kernel, &chosen)?;
@@ -153,7 +159,7 @@ fn make_base(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<(Base,
         archive.len() / 1_000_000
     ));
     let archive = compress(&archive)?;
-    let base = Base {
+    let base = RamdiskBase {
         kernel: KernelPackage {
             package: kernel.identity.package,
             version: kernel.identity.version,
@@ -162,8 +168,8 @@ fn make_base(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<(Base,
             sha256: kernel.sha256,
         },
         firmware_packages,
-        vmlinuz: File::of(&kernel.image),
-        archive: File::of(&archive),
+        vmlinuz: ManifestFile::of(&kernel.image),
+        archive: ManifestFile::of(&archive),
         modules: chosen.into_iter().collect(),
         absent_modules,
         firmware: firmware.into_keys().collect(),
@@ -174,8 +180,8 @@ fn make_base(request: &Request, progress: &mut dyn FnMut(&str)) -> Result<(Base,
 type FirmwareFiles = BTreeMap<String, Vec<u8>>;
 
 fn firmware(
-    request: &Request,
-    kernel: &Kernel,
+    request: &RamdiskInputs,
+    kernel: &UnpackedKernel,
     chosen: &BTreeSet<String>,
 ) -> Result<(Vec<FirmwarePackage>, FirmwareFiles), BuildError> {
     let named: BTreeSet<&str> = chosen
@@ -206,7 +212,7 @@ fn firmware(
     Ok((packages, files))
 }
 
-fn modules_archive(kernel: &Kernel, chosen: &BTreeSet<String>, firmware: &FirmwareFiles) -> Archive {
+fn modules_archive(kernel: &UnpackedKernel, chosen: &BTreeSet<String>, firmware: &FirmwareFiles) -> Archive {
     let mut archive = Archive::default();
     let folder = format!("lib/modules/{}", kernel.release);
     archive.add_folder(&folder);

@@ -13,7 +13,7 @@ const MODE_CHARACTER_DEVICE: u32 = 0o020_000;
 const ARCHIVE_ALIGNMENT: usize = 512;
 
 #[derive(Debug)]
-enum Node {
+enum CpioNode {
     Folder,
     File { bytes: Vec<u8>, mode: u32 },
     Link { target: String },
@@ -23,31 +23,31 @@ enum Node {
 /// An archive being put together. Paths are relative; missing parent folders are added.
 #[derive(Debug, Default)]
 pub struct Archive {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, CpioNode>,
 }
 
 impl Archive {
     pub fn add_folder(&mut self, path: &str) {
-        self.insert(path, Node::Folder);
+        self.insert(path, CpioNode::Folder);
     }
 
     /// Adds a regular file with permission bits `mode`.
     pub fn add_file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
-        self.insert(path, Node::File { bytes, mode });
+        self.insert(path, CpioNode::File { bytes, mode });
     }
 
     pub fn add_link(&mut self, path: &str, target: &str) {
-        self.insert(path, Node::Link { target: target.to_owned() });
+        self.insert(path, CpioNode::Link { target: target.to_owned() });
     }
 
     pub fn add_character_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
-        self.insert(path, Node::CharacterDevice { major, minor, mode });
+        self.insert(path, CpioNode::CharacterDevice { major, minor, mode });
     }
 
-    fn insert(&mut self, path: &str, node: Node) {
+    fn insert(&mut self, path: &str, node: CpioNode) {
         let mut parent = path;
         while let Some((above, _)) = parent.rsplit_once('/') {
-            self.nodes.entry(above.to_owned()).or_insert(Node::Folder);
+            self.nodes.entry(above.to_owned()).or_insert(CpioNode::Folder);
             parent = above;
         }
         self.nodes.insert(path.to_owned(), node);
@@ -59,10 +59,10 @@ impl Archive {
         // Sorted by path, so that a folder always comes before what is in it.
         for (inode, (path, node)) in (1u32..).zip(&self.nodes) {
             let (mode, links, device, content) = match node {
-                Node::Folder => (MODE_FOLDER | 0o755, 2, (0, 0), [].as_slice()),
-                Node::File { bytes, mode } => (MODE_FILE | mode, 1, (0, 0), bytes.as_slice()),
-                Node::Link { target } => (MODE_LINK | 0o777, 1, (0, 0), target.as_bytes()),
-                Node::CharacterDevice { major, minor, mode } => {
+                CpioNode::Folder => (MODE_FOLDER | 0o755, 2, (0, 0), [].as_slice()),
+                CpioNode::File { bytes, mode } => (MODE_FILE | mode, 1, (0, 0), bytes.as_slice()),
+                CpioNode::Link { target } => (MODE_LINK | 0o777, 1, (0, 0), target.as_bytes()),
+                CpioNode::CharacterDevice { major, minor, mode } => {
                     (MODE_CHARACTER_DEVICE | mode, 1, (*major, *minor), [].as_slice())
                 }
             };

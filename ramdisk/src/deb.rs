@@ -56,7 +56,7 @@ pub struct Deb {
 
 /// The fields of a package's control file that name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct PackageIdentity {
     pub package: String,
     pub version: String,
     pub architecture: String,
@@ -87,7 +87,7 @@ impl Deb {
     }
 
     /// Name, version and architecture from the control file.
-    pub fn identity(&self) -> Result<Identity, DebError> {
+    pub fn identity(&self) -> Result<PackageIdentity, DebError> {
         let mut control = None;
         self.for_each_file("control.tar", &mut |path| path == "control", &mut |_, bytes| control = Some(bytes))?;
         let control = control.ok_or_else(|| self.not_a_package("it has no control file"))?;
@@ -98,7 +98,11 @@ impl Deb {
                 .map(|value| value.trim().to_owned())
                 .ok_or_else(|| DebError::MissingField { path: self.path.clone(), field })
         };
-        Ok(Identity { package: field("Package")?, version: field("Version")?, architecture: field("Architecture")? })
+        Ok(PackageIdentity {
+            package: field("Package")?,
+            version: field("Version")?,
+            architecture: field("Architecture")?,
+        })
     }
 
     /// Calls `take` with path and content of each regular file whose path `wanted` accepts.

@@ -16,7 +16,7 @@ pub(crate) fn expand<'a>(
     suffix: &str,
     content: &'a [u8],
     bytes_max: u64,
-) -> io::Result<Option<Bounded<Box<dyn Read + 'a>>>> {
+) -> io::Result<Option<ExpansionLimit<Box<dyn Read + 'a>>>> {
     let inner: Box<dyn Read + 'a> = match suffix {
         "" => Box::new(content),
         ".xz" => {
@@ -30,17 +30,17 @@ pub(crate) fn expand<'a>(
         }
         _ => return Ok(None),
     };
-    Ok(Some(Bounded { inner, bytes_left: bytes_max }))
+    Ok(Some(ExpansionLimit { inner, bytes_left: bytes_max }))
 }
 
 /// Fails where a small file expands to more than such a file holds.
 #[derive(Debug)]
-pub(crate) struct Bounded<R> {
+pub(crate) struct ExpansionLimit<R> {
     inner: R,
     bytes_left: u64,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for ExpansionLimit<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.inner.read(buffer)?;
         let refusal = || io::Error::other("it expands to more than any such file holds");

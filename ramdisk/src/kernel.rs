@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::apt::{Apt, AptError};
-use crate::deb::{Deb, DebError, Identity};
+use crate::deb::{Deb, DebError, PackageIdentity};
 use crate::tree::{ModuleTree, TreeError, is_module_path};
 
 /// Which of Debian's kernels.
@@ -30,8 +30,8 @@ pub enum KernelError {
 
 /// An unpacked kernel package.
 #[derive(Debug)]
-pub struct Kernel {
-    pub identity: Identity,
+pub struct UnpackedKernel {
+    pub identity: PackageIdentity,
     /// SHA-256 of the package file.
     pub sha256: String,
     pub release: String,
@@ -50,7 +50,7 @@ pub fn fetch_kernel(apt: &Apt, flavour: Flavour) -> Result<PathBuf, AptError> {
     apt.download(&apt.dependency(metapackage, "linux-image-")?)
 }
 
-impl Kernel {
+impl UnpackedKernel {
     /// Unpacks a kernel package in memory.
     pub fn open(path: &Path) -> Result<Self, KernelError> {
         let deb = Deb::open(path)?;

@@ -31,8 +31,8 @@ pub mod sets;
 pub mod tar;
 pub mod tree;
 
-pub use assemble::{BuildError, INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Request, build};
+pub use assemble::{BuildError, INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, RamdiskInputs, build};
 pub use digest::sha256_hex;
-pub use kernel::{Flavour, Kernel, KernelError, fetch_kernel};
-pub use manifest::Manifest;
-pub use sets::Set;
+pub use kernel::{Flavour, KernelError, UnpackedKernel, fetch_kernel};
+pub use manifest::RamdiskManifest;
+pub use sets::ModuleSet;

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use firesteel_ramdisk::apt::Apt;
-use firesteel_ramdisk::{Flavour, Manifest, Request, Set, build, fetch_kernel};
+use firesteel_ramdisk::{Flavour, ModuleSet, RamdiskInputs, RamdiskManifest, build, fetch_kernel};
 
 /// Builds what hosts boot over the network: vmlinuz, initramfs.zst and manifest.json.
 #[derive(Debug, Parser)]
 #[command(name = "ramdisk", version)]
-struct Arguments {
+struct RamdiskOptions {
     /// The static agent, which becomes /init
     #[arg(long)]
     agent: PathBuf,
@@ -54,7 +54,7 @@ enum KernelName {
 }
 
 fn main() -> anyhow::Result<()> {
-    let manifest = run(Arguments::parse())?;
+    let manifest = run(RamdiskOptions::parse())?;
     let mega = |bytes: u64| format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10);
     writeln!(
         std::io::stdout(),
@@ -68,13 +68,13 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<Manifest> {
+fn run(arguments: RamdiskOptions) -> anyhow::Result<RamdiskManifest> {
     let cache = arguments.cache.map_or_else(default_cache, Ok)?;
     let apt = || Apt::new(&cache, &arguments.suite, "amd64").context("preparing to fetch Debian packages");
     let kernel_package = match arguments.kernel_package {
         Some(path) => path,
         None => {
-            say("fetching Debian's kernel package");
+            print_status("fetching Debian's kernel package");
             let flavour = match arguments.kernel {
                 KernelName::Generic => Flavour::Generic,
                 KernelName::Cloud => Flavour::Cloud,
@@ -87,11 +87,12 @@ fn run(arguments: Arguments) -> anyhow::Result<Manifest> {
         firmware_packages.push(apt()?.download("firmware-linux-free").context("fetching Debian's free firmware")?);
     }
     let set = match arguments.set {
-        SetName::Lab => Set::Lab,
-        SetName::Server => Set::Server,
+        SetName::Lab => ModuleSet::Lab,
+        SetName::Server => ModuleSet::Server,
     };
-    let request = Request { kernel_package, agent: arguments.agent, set, firmware_packages, out: arguments.out, cache };
-    build(&request, &mut say).context("building the ramdisk")
+    let request =
+        RamdiskInputs { kernel_package, agent: arguments.agent, set, firmware_packages, out: arguments.out, cache };
+    build(&request, &mut print_status).context("building the ramdisk")
 }
 
 fn default_cache() -> anyhow::Result<PathBuf> {
@@ -102,7 +103,7 @@ fn default_cache() -> anyhow::Result<PathBuf> {
     Ok(base.join("firesteel"))
 }
 
-fn say(text: &str) {
+fn print_status(text: &str) {
     // Progress is for people; where nobody can read it, it may get lost.
     drop(writeln!(std::io::stderr(), "ramdisk: {text}"));
 }

@@ -8,15 +8,15 @@ pub const FORMAT: u32 = 1;
 /// The description of one built ramdisk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Manifest {
+pub struct RamdiskManifest {
     pub format: u32,
     pub set: String,
     pub kernel: KernelPackage,
-    pub agent: File,
+    pub agent: ManifestFile,
     pub firmware_packages: Vec<FirmwarePackage>,
     /// Output files.
-    pub vmlinuz: File,
-    pub initramfs: File,
+    pub vmlinuz: ManifestFile,
+    pub initramfs: ManifestFile,
     /// What a host downloads: kernel and initramfs.
     pub total_bytes: u64,
     pub modules: Vec<String>,
@@ -50,12 +50,12 @@ pub struct FirmwarePackage {
 /// A file by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct File {
+pub struct ManifestFile {
     pub bytes: u64,
     pub sha256: String,
 }
 
-impl File {
+impl ManifestFile {
     /// Describes `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.len() as u64, sha256: crate::sha256_hex(bytes) }

@@ -7,7 +7,7 @@ use crate::tree::ModuleTree;
 
 /// A choice of modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Set {
+pub enum ModuleSet {
     /// What QEMU emulates; small, for the lab.
     Lab,
     /// What servers have: every Ethernet and storage controller, the filesystems, RAID, IPMI.
@@ -26,7 +26,7 @@ pub(crate) struct Definition {
     pub(crate) excluded: &'static [&'static str],
 }
 
-impl Set {
+impl ModuleSet {
     pub fn name(self) -> &'static str {
         match self {
             Self::Lab => "lab",
@@ -274,7 +274,7 @@ mod tests {
             "kernel/fs/ext4/ext4.ko",
             "kernel/fs/ext4x/ext4x.ko",
         ]);
-        let (wanted, _) = Set::Server.wanted(&tree);
+        let (wanted, _) = ModuleSet::Server.wanted(&tree);
         assert_eq!(wanted, ["ext4", "ice", "scsi_mod"]);
     }
 
@@ -282,7 +282,7 @@ mod tests {
     fn absent_modules_are_named_and_builtin_ones_are_not() {
         let mut tree = tree(&["kernel/drivers/virtio/virtio_pci.ko"]);
         tree.add_builtin("kernel/drivers/nvme/host/nvme.ko\n");
-        let (wanted, absent) = Set::Lab.wanted(&tree);
+        let (wanted, absent) = ModuleSet::Lab.wanted(&tree);
         assert_eq!(wanted, ["virtio_pci"]);
         assert!(absent.contains(&"ahci".to_owned()));
         assert!(!absent.contains(&"nvme".to_owned()));

@@ -13,7 +13,7 @@ const MODULE_BYTES_MAX: u64 = 64 << 20;
 
 /// One kernel module.
 #[derive(Debug, Clone)]
-pub struct Module {
+pub struct KernelModule {
     /// Path below `lib/modules/RELEASE`, such as `kernel/fs/ext4/ext4.ko`; without a compression's suffix.
     pub path: String,
     pub info: Modinfo,
@@ -24,7 +24,7 @@ pub struct Module {
 /// All modules of one kernel by name (with `_`).
 #[derive(Debug, Default)]
 pub struct ModuleTree {
-    modules: BTreeMap<String, Module>,
+    modules: BTreeMap<String, KernelModule>,
     builtin: BTreeSet<String>,
 }
 
@@ -49,11 +49,11 @@ pub fn is_module_path(path: &str) -> bool {
 }
 
 impl ModuleTree {
-    /// Adds a module file; `path` as in [`Module::path`], but may end in `.xz` or `.zst`.
+    /// Adds a module file; `path` as in [`KernelModule::path`], but may end in `.xz` or `.zst`.
     pub fn add(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), TreeError> {
         let (path, bytes) = decompressed(path, bytes)?;
         let info = modinfo::parse(&bytes).map_err(|source| TreeError::Modinfo { path: path.clone(), source })?;
-        self.modules.insert(name_of_path(&path), Module { path, info, bytes });
+        self.modules.insert(name_of_path(&path), KernelModule { path, info, bytes });
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl ModuleTree {
         self.builtin.extend(list.lines().filter(|line| !line.is_empty()).map(name_of_path));
     }
 
-    pub fn get(&self, name: &str) -> Option<&Module> {
+    pub fn get(&self, name: &str) -> Option<&KernelModule> {
         self.modules.get(name)
     }
 
@@ -71,7 +71,7 @@ impl ModuleTree {
     }
 
     /// All modules, sorted by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Module)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &KernelModule)> {
         self.modules.iter().map(|(name, module)| (name.as_str(), module))
     }
 

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use firesteel_boot::RoutePath;
 use firesteel_wire::{
-    HELLO_PATH, Hello, Identity, Program, PublicKey, REPORT_PATH, Report, SIGNATURE_HEADER, signing_input,
+    AgentReport, HELLO_PATH, Hello, Program, PublicKey, REPORT_PATH, SIGNATURE_HEADER, SmbiosIdentity, signing_input,
 };
 use reqwest::{Client, ClientBuilder, Response};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -124,11 +124,11 @@ impl AgentLine {
         let hello = Hello {
             token: self.token.clone(),
             key: self.key(),
-            identity: Identity {
+            identity: SmbiosIdentity {
                 boot_mac: self.mac.clone(),
                 uuid: self.uuid.clone(),
                 serial: self.serial.clone(),
-                ..Identity::default()
+                ..SmbiosIdentity::default()
             },
             agent_version: "0.1.0".to_owned(),
             kernel_version: "6.1".to_owned(),
@@ -141,9 +141,9 @@ impl AgentLine {
     }
 
     /// The next report, in which nothing is said so far.
-    pub fn next_report(&mut self) -> Report {
+    pub fn next_report(&mut self) -> AgentReport {
         self.reports += 1;
-        Report {
+        AgentReport {
             token: self.token.clone(),
             key: self.key(),
             boot_id: self.boot_id(),
@@ -160,7 +160,7 @@ impl AgentLine {
     }
 
     /// Sends a report.
-    pub async fn report(&self, report: &Report) -> Response {
+    pub async fn report(&self, report: &AgentReport) -> Response {
         self.say(REPORT_PATH, report).await
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::client::{Bound, Client};
+use firesteel_dhcp::client::{DhcpClient, GrantedAddress};
 use firesteel_facts::Mac;
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -16,12 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// # Errors
 ///
 /// The socket's, and [`io::ErrorKind::TimedOut`] where no server gives one.
-pub fn lease(interface: &str, mac: Mac) -> io::Result<Bound> {
+pub fn lease(interface: &str, mac: Mac) -> io::Result<GrantedAddress> {
     let socket = UdpSocket::bind("0.0.0.0:68")?;
     setsockopt(&socket, sockopt::BindToDevice, &interface.into())?;
     socket.set_broadcast(true)?;
     let seed = mac.0.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte));
-    let mut client = Client::new(mac, seed, Some("host"), Instant::now());
+    let mut client = DhcpClient::new(mac, seed, Some("host"), Instant::now());
     let mut buffer = [0; 1500];
     let ends_at = Instant::now() + PATIENCE;
     loop {

@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 use firesteel_facts::Mac;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -232,7 +232,7 @@ impl Field {
                 let mut buffer = [0; 2048];
                 while let Ok(length) = socket.recv(&mut buffer) {
                     let reply = wire::decode(&buffer[..length]);
-                    let is_it = |reply: &Packet| reply.operation == Operation::Reply && reply.xid == packet.xid;
+                    let is_it = |reply: &Packet| reply.operation == DhcpOperation::Reply && reply.xid == packet.xid;
                     if let Some(reply) = reply.ok().filter(is_it) {
                         return reply;
                     }
@@ -365,7 +365,7 @@ pub fn host_mac(number: u16) -> Mac {
 
 /// A DISCOVER with this vendor class and, if any, architectures.
 pub fn discover(last: u8, class: &str, archs: &[u16]) -> Packet {
-    let mut packet = Packet::new(Operation::Request, 0x2500_0000 + 16 * u32::from(last), mac(last));
+    let mut packet = Packet::new(DhcpOperation::Request, 0x2500_0000 + 16 * u32::from(last), mac(last));
     packet.broadcast = true;
     packet.options.set_message_type(MessageType::Discover);
     packet.options.set(code::VENDOR_CLASS, class.as_bytes());

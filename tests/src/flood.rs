@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 use firesteel_facts::Mac;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
@@ -155,7 +155,7 @@ fn leases(ends_at: Instant) -> u64 {
         while let Ok(length) = socket.recv(&mut buffer) {
             let Ok(reply) = wire::decode(&buffer[..length]) else { continue };
             // The other's machines are known by their MACs.
-            if reply.operation != Operation::Reply || reply.mac.0[..2] != [0x02, 0xa7] {
+            if reply.operation != DhcpOperation::Reply || reply.mac.0[..2] != [0x02, 0xa7] {
                 continue;
             }
             match reply.options.message_type() {
@@ -176,7 +176,8 @@ fn leases(ends_at: Instant) -> u64 {
 
 fn message(number: u64, kind: MessageType) -> Packet {
     let [.., a, b, c, d] = number.to_be_bytes();
-    let mut packet = Packet::new(Operation::Request, u32::from_be_bytes([a, b, c, d]) | 0x8000_0000, made_up(number));
+    let mut packet =
+        Packet::new(DhcpOperation::Request, u32::from_be_bytes([a, b, c, d]) | 0x8000_0000, made_up(number));
     packet.broadcast = true;
     packet.options.set_message_type(kind);
     packet

@@ -2,10 +2,10 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_wire::{
-    Disk, DiskIdentity, Evidence, HandOffFile, ImageSource, Inventory, Step, Table,
-    erasure::{Erasure, Grade, Policy, Samples},
-    hand_off::{FIRST_BOOT, Form, Forms},
-    receipt::FileDigest,
+    DiskIdentity, Evidence, HandOffFile, ImageStream, Inventory, InventoryDisk, PartitionTableRecord, PlanStep,
+    erasure::{ErasureEvidence, ErasurePolicy, Grade, Samples},
+    hand_off::{FIRST_BOOT, Forms, HandOffForm},
+    receipt::FileReadBack,
 };
 use ring::digest::{SHA256, digest};
 
@@ -13,29 +13,31 @@ const DEVICE: &str = "/dev/sda";
 
 /// A disk with a name of its own.
 #[must_use]
-pub fn disk() -> Disk {
-    Disk {
+pub fn disk() -> InventoryDisk {
+    InventoryDisk {
         device: DEVICE.into(),
         by_path: "/dev/disk/by-path/pci-sda".into(),
         serial: "S1".into(),
         model: "MODEL".into(),
         size_bytes: 20 << 30,
-        table: Some(Table::None),
-        ..Disk::default()
+        table: Some(PartitionTableRecord::None),
+        ..InventoryDisk::default()
     }
 }
 
 /// Shows that a step was carried out; an inspection finds these disks.
 #[must_use]
-pub fn evidence(step: &Step, disks: &[Disk]) -> Evidence {
+pub fn evidence(step: &PlanStep, disks: &[InventoryDisk]) -> Evidence {
     match step {
-        Step::Inspect => Evidence::Inspected { inventory: Inventory { disks: disks.to_vec(), ..Inventory::default() } },
-        Step::ClearMetadata { disk, .. } => cleared(disk),
-        Step::EraseDisk { disk, policy, .. } => Evidence::DiskErased(erased(disk, *policy)),
-        Step::WriteImage { disk, image, disk_guid, .. } => written(disk, image, disk_guid),
-        Step::HandOff { disk, files, forms } => handed_off(disk, files, forms.as_deref()),
-        Step::SetBootEntry { .. } => boot_entry(),
-        Step::Reboot | Step::PowerOff => Evidence::Leaving { how: step.name().into() },
+        PlanStep::Inspect => {
+            Evidence::Inspected { inventory: Inventory { disks: disks.to_vec(), ..Inventory::default() } }
+        }
+        PlanStep::ClearMetadata { disk, .. } => cleared(disk),
+        PlanStep::EraseDisk { disk, policy, .. } => Evidence::DiskErased(erased(disk, *policy)),
+        PlanStep::WriteImage { disk, image, disk_guid, .. } => written(disk, image, disk_guid),
+        PlanStep::HandOff { disk, files, forms } => handed_off(disk, files, forms.as_deref()),
+        PlanStep::SetBootEntry { .. } => boot_entry(),
+        PlanStep::Reboot | PlanStep::PowerOff => Evidence::Leaving { how: step.name().into() },
     }
 }
 
@@ -51,12 +53,12 @@ pub fn cleared(disk: &DiskIdentity) -> Evidence {
 }
 
 #[must_use]
-pub fn erased(disk: &DiskIdentity, policy: Policy) -> Erasure {
+pub fn erased(disk: &DiskIdentity, policy: ErasurePolicy) -> ErasureEvidence {
     let (method, grade) = match policy {
-        Policy::Metadata => ("metadata", Grade::None),
-        Policy::Quick | Policy::Full => ("overwrite", Grade::Clear),
+        ErasurePolicy::Metadata => ("metadata", Grade::None),
+        ErasurePolicy::Quick | ErasurePolicy::Full => ("overwrite", Grade::Clear),
     };
-    Erasure {
+    ErasureEvidence {
         disk: disk.clone(),
         device: DEVICE.into(),
         policy,
@@ -72,7 +74,7 @@ pub fn erased(disk: &DiskIdentity, policy: Policy) -> Erasure {
 }
 
 #[must_use]
-pub fn written(disk: &DiskIdentity, image: &ImageSource, disk_guid: &str) -> Evidence {
+pub fn written(disk: &DiskIdentity, image: &ImageStream, disk_guid: &str) -> Evidence {
     Evidence::ImageWritten {
         disk: disk.clone(),
         device: DEVICE.into(),
@@ -94,16 +96,20 @@ pub fn written(disk: &DiskIdentity, image: &ImageSource, disk_guid: &str) -> Evi
 /// Takes the first form that is offered.
 #[must_use]
 pub fn handed_off(disk: &DiskIdentity, files: &[HandOffFile], forms: Option<&Forms>) -> Evidence {
-    let offered = |forms: &Forms| forms.offers().into_iter().find(|form| [Form::Auto, *form].contains(&forms.form));
+    let offered =
+        |forms: &Forms| forms.offers().into_iter().find(|form| [HandOffForm::Auto, *form].contains(&forms.form));
     let form = forms.and_then(offered);
     let content = match (forms, form) {
-        (Some(forms), Some(Form::BootPartition)) => on_boot_partition(forms),
-        (Some(forms), Some(Form::ConfigDrive)) => digests(forms.config_drive.iter().flat_map(|drive| &drive.files)),
-        (Some(forms), Some(Form::NoCloud)) => digests(forms.no_cloud.iter().flat_map(|drive| &drive.files)),
-        (Some(_), Some(Form::KernelArguments | Form::Auto) | None) => Vec::new(),
+        (Some(forms), Some(HandOffForm::BootPartition)) => on_boot_partition(forms),
+        (Some(forms), Some(HandOffForm::ConfigDrive)) => {
+            digests(forms.config_drive.iter().flat_map(|drive| &drive.files))
+        }
+        (Some(forms), Some(HandOffForm::NoCloud)) => digests(forms.no_cloud.iter().flat_map(|drive| &drive.files)),
+        (Some(_), Some(HandOffForm::KernelArguments | HandOffForm::Auto) | None) => Vec::new(),
         (None, _) => digests(files),
     };
-    let sets_arguments = forms.is_some_and(|forms| forms.arguments.is_some()) || form == Some(Form::KernelArguments);
+    let sets_arguments =
+        forms.is_some_and(|forms| forms.arguments.is_some()) || form == Some(HandOffForm::KernelArguments);
     let loader = sets_arguments.then(|| firesteel_wire::hand_off::LoaderFile {
         device: "/dev/sda1".into(),
         filesystem: "ext4".into(),
@@ -127,21 +133,21 @@ pub fn boot_entry() -> Evidence {
     Evidence::BootEntrySet { method: "uefi".into(), entry: "Boot0007 HD(1)".into(), order: "0001,0007".into() }
 }
 
-fn on_boot_partition(forms: &Forms) -> Vec<FileDigest> {
+fn on_boot_partition(forms: &Forms) -> Vec<FileReadBack> {
     let Some(boot) = &forms.boot_partition else { return Vec::new() };
     let first = boot.first_boot().map(|text| of_content(FIRST_BOOT, text.as_bytes()));
     let others = boot.files.iter().filter(|file| first.is_none() || file.path != FIRST_BOOT);
     digests(others).into_iter().chain(first.clone()).collect()
 }
 
-fn digests<'a>(files: impl IntoIterator<Item = &'a HandOffFile>) -> Vec<FileDigest> {
+fn digests<'a>(files: impl IntoIterator<Item = &'a HandOffFile>) -> Vec<FileReadBack> {
     let digest = |file: &HandOffFile| {
         of_content(&file.path, &STANDARD.decode(&file.content_base64).expect("the appliance's base64"))
     };
     files.into_iter().map(digest).collect()
 }
 
-fn of_content(path: &str, content: &[u8]) -> FileDigest {
+fn of_content(path: &str, content: &[u8]) -> FileReadBack {
     let sha256 = hex::encode(digest(&SHA256, content));
-    FileDigest { path: path.to_owned(), bytes: content.len() as u64, sha256 }
+    FileReadBack { path: path.to_owned(), bytes: content.len() as u64, sha256 }
 }

@@ -11,10 +11,10 @@ use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArgument
 use firesteel_config_server::ConfigSettings;
 use firesteel_control::{Acquiring, ImageFault, Images, SchemeDriver};
 use firesteel_facts::Sha256;
-use firesteel_images::import::{Request, Stage};
-use firesteel_kube::{Core, Objects, Part};
+use firesteel_images::import::{AcquisitionStage, ImageRequest};
+use firesteel_kube::{Core, ObjectPart, Objects};
 use firesteel_runtime::{StoreClock, Tokio};
-use firesteel_store::{GroupResource, Key, Memory, Op, Store};
+use firesteel_store::{GroupResource, MemoryMedium, ObjectKey, Op, Store};
 use firesteel_tests::dialing::dialer;
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct NoImages;
 
 impl Images for NoImages {
-    fn acquire<'a>(&'a self, _: &'a Request, _: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
+    fn acquire<'a>(&'a self, _: &'a ImageRequest, _: Arc<dyn Fn(AcquisitionStage) + Send + Sync>) -> Acquiring<'a> {
         Box::pin(async { Err(ImageFault { message: "there are none".into(), permanent: true, crowded: false }) })
     }
 }
@@ -58,7 +58,7 @@ fn controllers(core: &Core) -> Controllers {
         kernel_arguments: KernelArguments::default(),
         bmc_tls: firesteel_bmc::Tls::default(),
         hosts_at_once: 4,
-        boot_image_minimum: firesteel_plan::skew::Minimum::default(),
+        boot_image_minimum: firesteel_plan::skew::MinimumVersions::default(),
         tells_events: false,
     };
     Controllers::new(config).unwrap()
@@ -79,7 +79,7 @@ impl World {
         let Some(status) = object.get("status") else { return made };
         let text = |key: &str| made["metadata"][key].as_str().unwrap_or_default().to_owned();
         let set = |stored: &mut Value| stored["status"] = status.clone();
-        objects.modify(&text("namespace"), &text("name"), Part::Status, set).await.unwrap().unwrap()
+        objects.modify(&text("namespace"), &text("name"), ObjectPart::Status, set).await.unwrap().unwrap()
     }
 
     async fn until(
@@ -112,10 +112,10 @@ fn release(name: &str) -> Value {
 async fn nothing_is_changed_before_a_new_version_has_looked_at_all_hosts() {
     const POLICY: (&str, &str) = ("operator.openshift.io", "MachineConfiguration");
     const SETS: (&str, &str) = ("machine.openshift.io", "MachineSet");
-    let world = World { core: Core::new(Store::in_memory(&Memory::new()), kinds::registry()) };
+    let world = World { core: Core::new(Store::in_memory(&MemoryMedium::new()), kinds::registry()) };
     world.core.ensure_namespace("default").await.unwrap();
     // What each step of this host looks at cannot be read: nothing that the appliance has said of it holds yet.
-    let secret = Key::new(&GroupResource::new("", "secrets"), "default", "bmc-h");
+    let secret = ObjectKey::new(&GroupResource::new("", "secrets"), "default", "bmc-h");
     let garbled = Op::Create { key: secret.clone(), value: "garbled".into() };
     let revision = world.core.store().commit(garbled, Vec::new()).await.unwrap();
     let bmc = json!({"address": "redfish://10.0.0.2/redfish/v1/Systems/1", "credentialsName": "bmc-h"});

@@ -14,7 +14,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE},
 };
-use firesteel_store::{GroupResource, Key, Keyring, Store};
+use firesteel_store::{GroupResource, ObjectKey, SealingKeys, Store};
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::canary::{canary, files_under, forms, found_in, holds};
 use reqwest::{Client, Method};
@@ -258,7 +258,7 @@ impl KeyInForce {
     fn of(data: &Path) -> Self {
         let digits = fs::read_to_string(data.join("secrets/at-rest.key")).unwrap().trim().to_owned();
         let bytes = hex::decode(&digits).unwrap();
-        let ring = Keyring::new(Vec::new(), &[bytes.clone().try_into().unwrap()]).unwrap();
+        let ring = SealingKeys::new(Vec::new(), &[bytes.clone().try_into().unwrap()]).unwrap();
         let id = hex::decode(ring.ids()[0].to_string()).unwrap();
         Self {
             key: vec![("the key", digits.into_bytes()), ("the key's bytes", bytes)],
@@ -309,7 +309,7 @@ fn restore_without_keys(appliance: &Appliance, backup: &Path, into: &Path) {
     let database = into.join("resources.db");
     assert_eq!(Store::needs_key(&database).unwrap(), None);
     let store = Store::open(&database).unwrap();
-    let host = Key::new(&GroupResource::new("metal3.io", "baremetalhosts"), "default", "h1");
+    let host = ObjectKey::new(&GroupResource::new("metal3.io", "baremetalhosts"), "default", "h1");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert!(runtime.block_on(store.get(&host)).unwrap().is_some());
 }

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, fru};
-use firesteel_bmc::{BootMode, BootSet, Credentials, Error, PowerAction, PowerSent, PowerState, Target};
+use firesteel_bmc::{BmcBootMode, BmcCredentials, BootSet, Error, NextBootSource, PowerAction, PowerSent, PowerState};
 use firesteel_bmc_fakes::ipmi::FakeIpmi;
 use firesteel_tests::dialing::dialer;
 use tokio::net::UdpSocket;
@@ -24,8 +24,8 @@ use tokio::net::UdpSocket;
 /// Starting takes a moment, and on a busy machine many.
 const START_MAX: Duration = Duration::from_secs(120);
 
-fn credentials() -> Credentials {
-    Credentials { username: "admin".into(), password: "correct-horse".into() }
+fn credentials() -> BmcCredentials {
+    BmcCredentials { username: "admin".into(), password: "correct-horse".into() }
 }
 
 fn has(program: &str) -> bool {
@@ -88,7 +88,7 @@ impl Simulator {
         fs::write(path("power"), "0").unwrap();
         fs::create_dir(path("state")).unwrap();
         fs::write(path("fru"), fru::with_product("Example", "Server 5", "SN-77")).unwrap();
-        let Credentials { username, password } = credentials();
+        let BmcCredentials { username, password } = credentials();
         let serial = TcpListener::bind("127.0.0.1:0").unwrap();
         let lan = format!(
             "name \"sim\"\nset_working_mc 0x20\n  startlan 1\n    addr 127.0.0.1 {port}\n    priv_limit admin\n    \
@@ -154,7 +154,7 @@ async fn ipmi_sim_is_driven() {
     assert_eq!(simulator.written("power.resets").trim(), "reset");
 
     // Its flags are taken, and never marked valid: what is not sure is not called so.
-    let set = client.set_boot_once(Target::Pxe, BootMode::Legacy).await.unwrap();
+    let set = client.set_boot_once(NextBootSource::Pxe, BmcBootMode::Legacy).await.unwrap();
     assert_eq!(set, BootSet::Unverified { seen: "Pxe once, Legacy, not marked valid".into() });
     assert_eq!(simulator.written("power.boot").trim(), "pxe");
 
@@ -190,7 +190,7 @@ async fn the_serial_port_behind_ipmi_sim_is_heard() {
     let begin = Instant::now();
     while heard.len() < text.len() {
         assert!(begin.elapsed() < START_MAX, "heard only {:?}", String::from_utf8_lossy(&heard));
-        heard.extend(client.hear(Duration::from_secs(1)).await.unwrap().characters);
+        heard.extend(client.receive_console_data(Duration::from_secs(1)).await.unwrap().characters);
     }
     assert_eq!(String::from_utf8(heard).unwrap(), text);
     // The session is as good for everything else as before.
@@ -212,7 +212,7 @@ async fn ipmi_sim_refuses_logins_with_a_reason() {
         return;
     }
     let simulator = Simulator::start().await;
-    let with = |username: &str, password: &str| Credentials { username: username.into(), password: password.into() };
+    let with = |username: &str, password: &str| BmcCredentials { username: username.into(), password: password.into() };
     for (login, error) in
         [(with("nobody", "correct-horse"), Error::UnknownUser), (with("admin", "wrong"), Error::WrongPassword)]
     {
@@ -258,9 +258,9 @@ async fn virtualbmc_is_driven() {
     // It has neither a GUID nor an inventory, and no serial port.
     assert_eq!((seen.power, seen.uuid, seen.serial), (PowerState::Off, None, None));
     assert!(matches!(client.open_console().await, Ok(ConsoleSet::NotOffered { .. })));
-    assert_eq!(client.set_boot_once(Target::Pxe, BootMode::Legacy).await, Ok(BootSet::Confirmed));
+    assert_eq!(client.set_boot_once(NextBootSource::Pxe, BmcBootMode::Legacy).await, Ok(BootSet::Confirmed));
     // It takes UEFI, and shows none: what is not sure is not called so.
-    let set = client.set_boot_once(Target::Pxe, BootMode::Uefi).await.unwrap();
+    let set = client.set_boot_once(NextBootSource::Pxe, BmcBootMode::Uefi).await.unwrap();
     assert_eq!(set, BootSet::Unverified { seen: "Pxe once, Legacy".into() });
     assert_eq!(client.set_power(PowerAction::On).await, Ok(PowerSent::Sent));
     assert_eq!(client.set_power(PowerAction::ForceRestart).await, Ok(PowerSent::Sent));
@@ -268,7 +268,7 @@ async fn virtualbmc_is_driven() {
     assert_eq!(client.power().await, Ok(PowerState::Off));
     client.close().await;
 
-    let wrong = Credentials { username: "admin".into(), password: "wrong".into() };
+    let wrong = BmcCredentials { username: "admin".into(), password: "wrong".into() };
     assert_eq!(Ipmi::connect(&dialer(), &simulator.address, &wrong).await.unwrap_err(), Error::WrongPassword);
     let client = simulator.connect().await;
     assert_eq!(client.power().await, Ok(PowerState::Off), "and the right one is still let in");

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    Address, BootMode, BootSet, Client, Credentials, Error, Patience, PowerAction, PowerSet, PowerState, Redfish,
-    Target, Tls,
+    BmcBootMode, BmcCredentials, BmcTimeouts, BmcUrl, BootSet, Error, NextBootSource, PowerAction, PowerSet,
+    PowerState, Redfish, RedfishClient, Tls,
 };
 use firesteel_facts::Mac;
 use firesteel_tests::dialing::dialer;
@@ -30,7 +30,7 @@ const HTPASSWD: &str = "admin:$2b$04$yrDh92sEtUTEgDv3D3TbNOBWJZYkeg4zX3v8QFzpyLt
 /// Python takes a moment to start, and on a busy machine many.
 const START_MAX: Duration = Duration::from_secs(120);
 /// Three times the emulator's slowest change, for a machine that is busy.
-const PATIENCE: Patience = Patience {
+const PATIENCE: BmcTimeouts = BmcTimeouts {
     request: Duration::from_secs(60),
     read_back: Duration::from_secs(60),
     pause: Duration::from_millis(300),
@@ -92,18 +92,18 @@ impl Emulator {
         Some(emulator)
     }
 
-    fn address(&self, scheme: &str, system: &str) -> Address {
+    fn address(&self, scheme: &str, system: &str) -> BmcUrl {
         let system = if system.is_empty() { String::new() } else { format!("/redfish/v1/Systems/{system}") };
-        Address::parse(&format!("{scheme}+http://127.0.0.1:{}{system}", self.port)).unwrap()
+        BmcUrl::parse(&format!("{scheme}+http://127.0.0.1:{}{system}", self.port)).unwrap()
     }
 
-    async fn connect(&self, system: &str) -> Client {
+    async fn connect(&self, system: &str) -> RedfishClient {
         login(&self.address("redfish", system), "correct horse").await.unwrap()
     }
 }
 
-async fn login(address: &Address, password: &str) -> Result<Client, Error> {
-    let credentials = Credentials { username: "admin".into(), password: password.into() };
+async fn login(address: &BmcUrl, password: &str) -> Result<RedfishClient, Error> {
+    let credentials = BmcCredentials { username: "admin".into(), password: password.into() };
     Redfish::connect_on(Arc::default(), &dialer(), address, &credentials, &Tls::default(), PATIENCE).await
 }
 
@@ -119,7 +119,7 @@ async fn logins_systems_and_identity() {
     let seen = client.identify().await.unwrap();
     assert_eq!((seen.power, seen.macs), (PowerState::Off, vec![Mac([0x52, 0x54, 0, 1, 2, 3])]));
     assert_eq!((seen.manufacturer.as_deref(), seen.uuid.as_deref()), (Some("Sushy Emulator"), Some(ONE)));
-    assert_eq!(seen.boot_mode, Some(BootMode::Uefi));
+    assert_eq!(seen.boot_mode, Some(BmcBootMode::Uefi));
     assert!(seen.resets_allowed.contains(&"ForceOff".to_owned()));
     let inventory = client.inventory(Duration::from_secs(60)).await.unwrap();
     assert_eq!((inventory.health.as_deref(), inventory.manager_firmware.as_deref()), (Some("OK"), Some("1.00")));
@@ -155,17 +155,17 @@ async fn an_override_that_it_keeps_is_unverified_and_taken_back() {
     let Some(emulator) = Emulator::start() else { return };
     let client = emulator.connect(ONE).await;
     assert_eq!(client.free_boot().await, Ok(None), "the disk, always, is no override");
-    for target in [Target::Pxe, Target::Cd] {
+    for target in [NextBootSource::Pxe, NextBootSource::Cd] {
         let Ok(BootSet::Unverified { seen }) = client.set_boot_once(target, None).await else { panic!("{target:?}") };
         assert!(seen.ends_with(&format!("the system says Continuous {}", target.as_str())), "{seen}");
         assert_eq!(client.free_boot().await, Ok(Some(BootSet::Confirmed)));
         assert_eq!(client.identify().await.unwrap().boot_target.as_deref(), Some("Hdd"));
     }
-    let legacy = client.set_boot_once(Target::Pxe, Some(BootMode::Legacy)).await;
+    let legacy = client.set_boot_once(NextBootSource::Pxe, Some(BmcBootMode::Legacy)).await;
     assert!(matches!(legacy, Ok(BootSet::Unverified { .. })), "{legacy:?}");
-    assert_eq!(client.identify().await.unwrap().boot_mode, Some(BootMode::Legacy));
-    client.set_boot_once(Target::None, Some(BootMode::Uefi)).await.unwrap();
+    assert_eq!(client.identify().await.unwrap().boot_mode, Some(BmcBootMode::Legacy));
+    client.set_boot_once(NextBootSource::None, Some(BmcBootMode::Uefi)).await.unwrap();
     // Not a boot by HTTP, so it is not passed off as one.
-    let error = client.set_boot_once(Target::UefiHttp, None).await.unwrap_err();
+    let error = client.set_boot_once(NextBootSource::UefiHttp, None).await.unwrap_err();
     assert!(error.to_string().contains("attaches it as a CD"), "{error}");
 }

@@ -8,18 +8,19 @@ use std::{
 use anyhow::{Context, bail};
 use firesteel_drives::{
     ata::{
-        Answer, Identity, PASSWORD, SECTOR_BYTES, Sanitize, SanitizeState, Security, answer, configuration_overlay,
-        decode_configuration_overlay, decode_identity, identify, native_max, sanitize, sanitize_state, security,
+        AtaIdentifyData, AtaSanitize, AtaStatusRegisters, PASSWORD, SECTOR_BYTES, SanitizeState, Security, answer,
+        configuration_overlay, decode_configuration_overlay, decode_identity, identify, native_max, sanitize,
+        sanitize_state, security,
     },
     port::{Cdb, Data, Port},
     scsi,
 };
-use firesteel_sysfs::attach::Queue;
+use firesteel_sysfs::attach::BlockQueueLimits;
 
 use crate::{
-    climb::Fall,
-    drive::{Begun, Drive, Poll, chain, fell, offer},
-    ladder::{Abilities, Method, Offer, Reach},
+    disk_erasure::MethodFailure,
+    drive::{Drive, DriveCommandProgress, Poll, chain, fell, offer},
+    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
 };
 
 /// What a person can do about a frozen drive.
@@ -28,7 +29,7 @@ const FROZEN: &str = "the firmware froze the drive's security; power-cycle the d
 
 pub struct AtaDrive<'a> {
     port: &'a dyn Port,
-    queue: Queue,
+    queue: BlockQueueLimits,
     /// A password of ours may be set.
     is_ours: AtomicBool,
 }
@@ -41,11 +42,11 @@ impl std::fmt::Debug for AtaDrive<'_> {
 
 impl<'a> AtaDrive<'a> {
     #[must_use]
-    pub fn new(port: &'a dyn Port, queue: Queue) -> Self {
+    pub fn new(port: &'a dyn Port, queue: BlockQueueLimits) -> Self {
         Self { port, queue, is_ours: AtomicBool::new(false) }
     }
 
-    fn identity(&self) -> anyhow::Result<Identity> {
+    fn identity(&self) -> anyhow::Result<AtaIdentifyData> {
         let mut data = [0; SECTOR_BYTES];
         self.send(&identify(), Data::In(&mut data)).context("identifying the drive")?;
         decode_identity(&data).context("the drive's identification has a wrong checksum")
@@ -64,7 +65,7 @@ impl<'a> AtaDrive<'a> {
     }
 
     /// A command whose registers come back.
-    fn ask(&self, command: &Cdb) -> anyhow::Result<Answer> {
+    fn ask(&self, command: &Cdb) -> anyhow::Result<AtaStatusRegisters> {
         let said = self.port.scsi(command, Data::None)?;
         scsi::sense(&said.sense).as_ref().and_then(answer).context("the drive's registers did not come back")
     }
@@ -78,11 +79,11 @@ impl<'a> AtaDrive<'a> {
     }
 
     fn sanitize_state(&self) -> anyhow::Result<SanitizeState> {
-        Ok(sanitize_state(&self.ask(&sanitize(Sanitize::Status)).context("asking how the sanitize stands")?))
+        Ok(sanitize_state(&self.ask(&sanitize(AtaSanitize::Status)).context("asking how the sanitize stands")?))
     }
 
     /// Areas beyond the blocks that reads and writes reach.
-    fn hidden(&self, identity: &Identity) -> Vec<String> {
+    fn hidden(&self, identity: &AtaIdentifyData) -> Vec<String> {
         let mut hidden = Vec::new();
         let mut end = identity.blocks;
         let mut add = |last: anyhow::Result<u64>, behind: &str| match last {
@@ -123,10 +124,10 @@ impl<'a> AtaDrive<'a> {
 
     /// Password, prepare, erase: the erase itself takes the password away again. Whatever fails, the
     /// password goes before this returns, or the rung is stuck and says so.
-    fn secure_erase(&self, enhanced: bool) -> Result<Begun, Fall> {
+    fn secure_erase(&self, enhanced: bool) -> Result<DriveCommandProgress, MethodFailure> {
         let before = self.identity().map_err(fell)?;
         if let Some(why) = bars_secure_erase(&before) {
-            return Err(Fall::Fell(why));
+            return Err(MethodFailure::Fell(why));
         }
         self.is_ours.store(true, Ordering::Relaxed);
         let timeout = before.timeout(enhanced);
@@ -137,30 +138,30 @@ impl<'a> AtaDrive<'a> {
             .and_then(|()| self.security(Security::Erase { enhanced, timeout }).context("erasing"));
         // A drive that says that it erased itself and kept the password did not.
         let kept = self.identity().map(|after| after.security.enabled);
-        self.settle().map_err(|error| Fall::Stuck(chain(error.as_ref())))?;
+        self.undo_incomplete_erasure().map_err(|error| MethodFailure::Stuck(chain(error.as_ref())))?;
         erased.map_err(fell)?;
         if kept.map_err(fell)? {
-            return Err(Fall::Fell("the drive ended the erase with its password still set".to_owned()));
+            return Err(MethodFailure::Fell("the drive ended the erase with its password still set".to_owned()));
         }
-        Ok(Begun::Ended("ATA SECURITY ERASE UNIT completed; the drive keeps no log of it".to_owned()))
+        Ok(DriveCommandProgress::Ended("ATA SECURITY ERASE UNIT completed; the drive keeps no log of it".to_owned()))
     }
 
-    fn begin(&self, what: Sanitize) -> Result<Begun, Fall> {
+    fn begin(&self, what: AtaSanitize) -> Result<DriveCommandProgress, MethodFailure> {
         let answer = self.ask(&sanitize(what)).map_err(fell)?;
         if answer.is_error() {
             return Err(match sanitize_state(&answer) {
-                SanitizeState::Failed(why) => Fall::Fell(why.to_owned()),
-                SanitizeState::Frozen => Fall::Fell("the drive is frozen against sanitizes".to_owned()),
+                SanitizeState::Failed(why) => MethodFailure::Fell(why.to_owned()),
+                SanitizeState::Frozen => MethodFailure::Fell("the drive is frozen against sanitizes".to_owned()),
                 SanitizeState::Idle | SanitizeState::Running(_) | SanitizeState::Completed => {
-                    Fall::Fell("the drive refused it".to_owned())
+                    MethodFailure::Fell("the drive refused it".to_owned())
                 }
             });
         }
-        Ok(Begun::Running)
+        Ok(DriveCommandProgress::Running)
     }
 }
 
-fn bars_secure_erase(identity: &Identity) -> Option<String> {
+fn bars_secure_erase(identity: &AtaIdentifyData) -> Option<String> {
     let state = identity.security;
     if state.frozen {
         return Some(FROZEN.to_owned());
@@ -176,14 +177,15 @@ impl Drive for AtaDrive<'_> {
         let barred = bars_secure_erase(&identity);
         let security = identity.security;
         let known = [
-            (Method::SanitizeCrypto, identity.sanitize_crypto, &frozen),
-            (Method::SanitizeBlock, identity.sanitize_block, &frozen),
-            (Method::SanitizeOverwrite, identity.sanitize_overwrite, &frozen),
-            (Method::SecureEraseEnhanced, security.supported && security.enhanced_erase, &barred),
-            (Method::SecureErase, security.supported, &barred),
+            (ErasureMethod::SanitizeCrypto, identity.sanitize_crypto, &frozen),
+            (ErasureMethod::SanitizeBlock, identity.sanitize_block, &frozen),
+            (ErasureMethod::SanitizeOverwrite, identity.sanitize_overwrite, &frozen),
+            (ErasureMethod::SecureEraseEnhanced, security.supported && security.enhanced_erase, &barred),
+            (ErasureMethod::SecureErase, security.supported, &barred),
         ];
         let offers = known.into_iter().filter(|(_, is_known, _)| *is_known);
-        let offers = offers.map(|(method, _, barred)| Offer { method, reach: Reach::Disk, barred: barred.clone() });
+        let offers =
+            offers.map(|(method, _, barred)| MethodOffer { method, reach: EraseReach::Disk, barred: barred.clone() });
         let busy = matches!(state, SanitizeState::Running(_));
         Ok(Abilities {
             offers: offers.chain(offer(self.queue)).collect(),
@@ -194,40 +196,40 @@ impl Drive for AtaDrive<'_> {
         })
     }
 
-    fn erase(&self, method: Method) -> Result<Begun, Fall> {
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
         match method {
-            Method::SanitizeCrypto => self.begin(Sanitize::Crypto),
-            Method::SanitizeBlock => self.begin(Sanitize::Block),
-            Method::SanitizeOverwrite => self.begin(Sanitize::Overwrite),
-            Method::SecureEraseEnhanced => self.secure_erase(true),
-            Method::SecureErase => self.secure_erase(false),
-            Method::FormatCrypto
-            | Method::FormatUserData
-            | Method::WriteZeroes
-            | Method::Overwrite
-            | Method::Metadata => Err(Fall::Fell(format!("ATA has no command for {method}"))),
+            ErasureMethod::SanitizeCrypto => self.begin(AtaSanitize::Crypto),
+            ErasureMethod::SanitizeBlock => self.begin(AtaSanitize::Block),
+            ErasureMethod::SanitizeOverwrite => self.begin(AtaSanitize::Overwrite),
+            ErasureMethod::SecureEraseEnhanced => self.secure_erase(true),
+            ErasureMethod::SecureErase => self.secure_erase(false),
+            ErasureMethod::FormatCrypto
+            | ErasureMethod::FormatUserData
+            | ErasureMethod::WriteZeroes
+            | ErasureMethod::Overwrite
+            | ErasureMethod::Metadata => Err(MethodFailure::Fell(format!("ATA has no command for {method}"))),
         }
     }
 
-    fn expected(&self, method: Method) -> Option<Duration> {
+    fn expected(&self, method: ErasureMethod) -> Option<Duration> {
         let enhanced = match method {
-            Method::SecureEraseEnhanced => true,
-            Method::SecureErase => false,
-            Method::SanitizeCrypto
-            | Method::SanitizeBlock
-            | Method::SanitizeOverwrite
-            | Method::FormatCrypto
-            | Method::FormatUserData
-            | Method::WriteZeroes
-            | Method::Overwrite
-            | Method::Metadata => return None,
+            ErasureMethod::SecureEraseEnhanced => true,
+            ErasureMethod::SecureErase => false,
+            ErasureMethod::SanitizeCrypto
+            | ErasureMethod::SanitizeBlock
+            | ErasureMethod::SanitizeOverwrite
+            | ErasureMethod::FormatCrypto
+            | ErasureMethod::FormatUserData
+            | ErasureMethod::WriteZeroes
+            | ErasureMethod::Overwrite
+            | ErasureMethod::Metadata => return None,
         };
         // A drive that does not answer says so when it is told to erase.
         self.identity().ok()?.expected(enhanced)
     }
 
     fn poll(&self) -> anyhow::Result<Poll> {
-        let answer = self.ask(&sanitize(Sanitize::Status)).context("asking how the sanitize stands")?;
+        let answer = self.ask(&sanitize(AtaSanitize::Status)).context("asking how the sanitize stands")?;
         let said = format!("ATA sanitize status: count {:04x}h, lba {:012x}h", answer.count, answer.lba);
         Ok(match sanitize_state(&answer) {
             SanitizeState::Running(progress) => Poll::Running { progress: Some(progress) },
@@ -235,13 +237,13 @@ impl Drive for AtaDrive<'_> {
             SanitizeState::Idle | SanitizeState::Frozen => Poll::Idle,
             SanitizeState::Failed(why) => {
                 // Left at once: until then the drive takes no reads and writes.
-                let left = self.settle().err().map(|error| format!("; {error:#}")).unwrap_or_default();
+                let left = self.undo_incomplete_erasure().err().map(|error| format!("; {error:#}")).unwrap_or_default();
                 Poll::Failed(format!("{said}: {why}{left}"))
             }
         })
     }
 
-    fn settle(&self) -> anyhow::Result<()> {
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()> {
         let mut identity = self.identity()?;
         // First: a locked drive aborts SANITIZE DEVICE, also where no sanitize failed, and one in failure mode takes
         // this.
@@ -255,7 +257,7 @@ impl Drive for AtaDrive<'_> {
             identity = self.identity()?;
         }
         if identity.sanitize && matches!(self.sanitize_state()?, SanitizeState::Failed(_)) {
-            let answer = self.ask(&sanitize(Sanitize::ClearFailure))?;
+            let answer = self.ask(&sanitize(AtaSanitize::ClearFailure))?;
             if answer.is_error() {
                 bail!("a sanitize failed, and the drive refuses to leave its failure mode: replace it");
             }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use firesteel_drives::port::Port;
-use firesteel_sysfs::attach::{Attached, CommandSet};
+use firesteel_sysfs::attach::{AttachedDrive, CommandSet};
 
 use super::{
     ata::AtaDrive,
-    drive::{Commandless, Drive},
+    drive::{Drive, PlainDrive},
     nvme::NvmeDrive,
     scsi::ScsiDrive,
 };
@@ -15,12 +15,12 @@ use super::{
 /// The drive behind this disk. `planned` are the namespaces of its controller that the plan names,
 /// this disk's among them.
 #[must_use]
-pub fn drive<'a>(attached: &Attached, port: &'a dyn Port, planned: &'a BTreeSet<u32>) -> Box<dyn Drive + 'a> {
+pub fn drive<'a>(attached: &AttachedDrive, port: &'a dyn Port, planned: &'a BTreeSet<u32>) -> Box<dyn Drive + 'a> {
     let queue = attached.queue;
     match attached.commands {
         CommandSet::Nvme { .. } => Box::new(NvmeDrive { port, planned, queue }),
         CommandSet::Ata => Box::new(AtaDrive::new(port, queue)),
         CommandSet::Scsi => Box::new(ScsiDrive { port, queue, block_bytes: attached.block_bytes }),
-        CommandSet::None => Box::new(Commandless { queue }),
+        CommandSet::None => Box::new(PlainDrive { queue }),
     }
 }

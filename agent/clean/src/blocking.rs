@@ -8,21 +8,26 @@ use std::{
 };
 
 use super::{
-    climb::Fall,
-    drive::{Begun, Drive},
-    ladder::Method,
-    watch::Watch,
+    disk_erasure::MethodFailure,
+    drive::{Drive, DriveCommandProgress},
+    ladder::ErasureMethod,
+    watch::CleaningMonitor,
 };
 
 /// How a command ended, and why the work was to stop or to pause when it was last asked for, if it was.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) result: Result<Begun, Fall>,
+pub(super) struct BlockingCommandEnd {
+    pub(super) result: Result<DriveCommandProgress, MethodFailure>,
     pub(super) wish: Option<String>,
 }
 
 /// Begins a method in a thread of its own and tells of it until it answers. `bytes`: of all disks that it erases.
-pub(super) fn erase(drive: &dyn Drive, method: Method, bytes: u64, watch: &dyn Watch) -> Ended {
+pub(super) fn erase(
+    drive: &dyn Drive,
+    method: ErasureMethod,
+    bytes: u64,
+    watch: &dyn CleaningMonitor,
+) -> BlockingCommandEnd {
     let expected = drive.expected(method);
     let (answer, answers) = mpsc::channel();
     let mut wish: Option<String> = None;
@@ -32,15 +37,15 @@ pub(super) fn erase(drive: &dyn Drive, method: Method, bytes: u64, watch: &dyn W
         let begun = Instant::now();
         loop {
             match answers.recv_timeout(watch.beat()) {
-                Ok(result) => return Ended { result, wish },
+                Ok(result) => return BlockingCommandEnd { result, wish },
                 Err(RecvTimeoutError::Disconnected) => {
-                    let result = Err(Fall::Stuck("nobody waits for the drive's answer any more".to_owned()));
-                    return Ended { result, wish };
+                    let result = Err(MethodFailure::Stuck("nobody waits for the drive's answer any more".to_owned()));
+                    return BlockingCommandEnd { result, wish };
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let elapsed = begun.elapsed();
                     let (done, total) = done(elapsed, expected, bytes);
-                    wish = watch.tell(&activity(method, elapsed, expected, wish.as_deref()), done, total);
+                    wish = watch.report_progress(&activity(method, elapsed, expected, wish.as_deref()), done, total);
                 }
             }
         }
@@ -55,7 +60,7 @@ fn done(elapsed: Duration, expected: Option<Duration>, bytes: u64) -> (u64, u64)
 }
 
 /// Pure: what people read. Changes every minute where nothing else does, so that it is seen to live.
-fn activity(method: Method, elapsed: Duration, expected: Option<Duration>, wish: Option<&str>) -> String {
+fn activity(method: ErasureMethod, elapsed: Duration, expected: Option<Duration>, wish: Option<&str>) -> String {
     let minutes = |time: Duration| time.as_secs() / 60;
     let how = match expected {
         Some(expected) if elapsed <= expected => format!("by the drive's own estimate of {} min", minutes(expected)),
@@ -81,19 +86,19 @@ mod tests {
     #[test]
     fn the_appliance_knows_a_command_that_cannot_be_interrupted_by_its_words() {
         let drives = [
-            Method::SanitizeCrypto,
-            Method::SanitizeBlock,
-            Method::SanitizeOverwrite,
-            Method::FormatCrypto,
-            Method::FormatUserData,
-            Method::SecureEraseEnhanced,
-            Method::SecureErase,
+            ErasureMethod::SanitizeCrypto,
+            ErasureMethod::SanitizeBlock,
+            ErasureMethod::SanitizeOverwrite,
+            ErasureMethod::FormatCrypto,
+            ErasureMethod::FormatUserData,
+            ErasureMethod::SecureEraseEnhanced,
+            ErasureMethod::SecureErase,
         ];
         for method in drives {
             assert!(firesteel_wire::erasure::cannot_stop(&activity(method, Duration::ZERO, None, None)), "{method}");
         }
         assert!(firesteel_wire::erasure::cannot_stop("sanitizing"));
-        for method in [Method::WriteZeroes, Method::Overwrite, Method::Metadata] {
+        for method in [ErasureMethod::WriteZeroes, ErasureMethod::Overwrite, ErasureMethod::Metadata] {
             assert!(!firesteel_wire::erasure::cannot_stop(method.name()), "{method}");
         }
     }
@@ -107,7 +112,7 @@ mod tests {
         }
         assert_eq!(done(hours(9), Some(hours(4)), 1), (0, 1));
         assert_eq!((done(hours(1), None, 400), done(hours(1), Some(Duration::ZERO), 400)), ((0, 0), (0, 0)));
-        let told = |elapsed, expected, wish| activity(Method::SecureErase, elapsed, expected, wish);
+        let told = |elapsed, expected, wish| activity(ErasureMethod::SecureErase, elapsed, expected, wish);
         let estimated = told(hours(1), Some(hours(4)), None);
         assert_eq!(estimated, "secure-erase by the drive's own estimate of 240 min");
         assert_eq!(told(hours(2), Some(hours(4)), None), estimated, "one activity has one pace");

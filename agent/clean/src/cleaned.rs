@@ -2,28 +2,34 @@
 
 use firesteel_wire::{
     DiskIdentity,
-    erasure::{Erasure, Grade, LeftOut, Policy, Samples, Tried},
+    erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod},
 };
 
 /// A cleaned drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleanedDrive {
     /// Name of the method; `sanitize` for one that was begun before this run.
     pub method: &'static str,
     pub grade: Grade,
     pub drive_log: String,
     pub samples: Samples,
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedMethod>,
     pub left_out: Vec<LeftOut>,
     pub unverified: Vec<String>,
 }
 
-impl Cleaned {
+impl CleanedDrive {
     /// The receipt's content for one of the drive's disks, with what its owner overrode.
     #[must_use]
-    pub fn evidence(&self, disk: &DiskIdentity, device: &str, policy: Policy, overridden: Vec<String>) -> Erasure {
+    pub fn evidence(
+        &self,
+        disk: &DiskIdentity,
+        device: &str,
+        policy: ErasurePolicy,
+        overridden: Vec<String>,
+    ) -> ErasureEvidence {
         let log = (!self.drive_log.is_empty()).then(|| self.drive_log.clone());
-        Erasure {
+        ErasureEvidence {
             disk: disk.clone(),
             device: device.to_owned(),
             policy,
@@ -44,7 +50,7 @@ impl Cleaned {
 #[error("{why}")]
 pub struct NotCleaned {
     pub why: String,
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedMethod>,
     pub left_out: Vec<LeftOut>,
     /// Whether anything on a disk may have been changed.
     pub disk_changed: bool,

@@ -1,18 +1,18 @@
 //! What the climb needs of a drive's own commands; NVMe, ATA and SCSI drives implement it, and
-//! [`Commandless`] stands for disks that have none (virtio, MMC).
+//! [`PlainDrive`] stands for disks that have none (virtio, MMC).
 
 use std::{error::Error, time::Duration};
 
-use firesteel_sysfs::attach::Queue;
+use firesteel_sysfs::attach::BlockQueueLimits;
 
 use super::{
-    climb::Fall,
-    ladder::{Abilities, Method, Offer, Reach},
+    disk_erasure::MethodFailure,
+    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
 };
 
 /// A command that the drive took.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum DriveCommandProgress {
     /// It has ended already, with the drive's log.
     Ended(String),
     Running,
@@ -44,11 +44,11 @@ pub trait Drive: Sync {
     ///
     /// # Errors
     /// The drive did not take it, or gave up.
-    fn erase(&self, method: Method) -> Result<Begun, Fall>;
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure>;
 
     /// How long the drive says that a method takes which [`Drive::erase`] waits for to its end; `None` where it
     /// does not say, and for all other methods.
-    fn expected(&self, _method: Method) -> Option<Duration> {
+    fn expected(&self, _method: ErasureMethod) -> Option<Duration> {
         None
     }
 
@@ -63,22 +63,26 @@ pub trait Drive: Sync {
     ///
     /// # Errors
     /// The drive keeps that state; the text says what a person can do.
-    fn settle(&self) -> anyhow::Result<()>;
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()>;
 }
 
 /// What the kernel offers for a disk whose drive it need not know.
 #[must_use]
-pub fn offer(queue: Queue) -> Option<Offer> {
-    queue.writes_zeroes.then_some(Offer { method: Method::WriteZeroes, reach: Reach::Disk, barred: None })
+pub fn offer(queue: BlockQueueLimits) -> Option<MethodOffer> {
+    queue.writes_zeroes.then_some(MethodOffer {
+        method: ErasureMethod::WriteZeroes,
+        reach: EraseReach::Disk,
+        barred: None,
+    })
 }
 
 /// A disk without commands that erase.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Commandless {
-    pub queue: Queue,
+pub struct PlainDrive {
+    pub queue: BlockQueueLimits,
 }
 
-impl Drive for Commandless {
+impl Drive for PlainDrive {
     fn examine(&self) -> anyhow::Result<Abilities> {
         Ok(Abilities {
             offers: offer(self.queue).into_iter().collect(),
@@ -87,23 +91,23 @@ impl Drive for Commandless {
         })
     }
 
-    fn erase(&self, method: Method) -> Result<Begun, Fall> {
-        Err(Fall::Fell(format!("this disk has no command for {method}")))
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
+        Err(MethodFailure::Fell(format!("this disk has no command for {method}")))
     }
 
     fn poll(&self) -> anyhow::Result<Poll> {
         Ok(Poll::Idle)
     }
 
-    fn settle(&self) -> anyhow::Result<()> {
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
 /// A command that failed, as a rung that fell.
-pub(super) fn fell(error: impl Into<anyhow::Error>) -> Fall {
+pub(super) fn fell(error: impl Into<anyhow::Error>) -> MethodFailure {
     let error: anyhow::Error = error.into();
-    Fall::Fell(chain(error.as_ref()))
+    MethodFailure::Fell(chain(error.as_ref()))
 }
 
 /// An error with its causes.

@@ -2,20 +2,26 @@
 //! to a scan, so that one judge ([`firesteel_contents::objections`]) has it all. Pure.
 
 use firesteel_contents::DiskContents;
-use firesteel_wire::Disk;
+use firesteel_wire::InventoryDisk;
 
 use super::{
+    disk_access::{self, DiskAccess},
     foreign::Scan,
-    reach::{self, Reached},
 };
 
 /// The contents with all that speaks against the disk. `all` are the host's disks; `loaded_from` is the GUID of the
 /// partition that the running agent was loaded from.
 #[must_use]
-pub fn contents(scan: &Scan, disk: &Disk, reached: &Reached, all: &[Disk], loaded_from: Option<&str>) -> DiskContents {
+pub fn contents(
+    scan: &Scan,
+    disk: &InventoryDisk,
+    reached: &DiskAccess,
+    all: &[InventoryDisk],
+    loaded_from: Option<&str>,
+) -> DiskContents {
     let mut contents = scan.contents.clone();
-    contents.barred = reach::several_paths(disk, reached, all);
-    contents.attached = reach::attachment(disk, reached);
+    contents.barred = disk_access::several_paths(disk, reached, all);
+    contents.attached = disk_access::attachment(disk, reached);
     if let Some(guid) = loaded_from
         && scan.partition_guids.iter().any(|partition| partition.eq_ignore_ascii_case(guid))
     {
@@ -26,7 +32,7 @@ pub fn contents(scan: &Scan, disk: &Disk, reached: &Reached, all: &[Disk], loade
 
 #[cfg(test)]
 mod tests {
-    use firesteel_contents::{Own, objections};
+    use firesteel_contents::{OwnershipClaim, objections};
 
     use super::*;
 
@@ -37,9 +43,9 @@ mod tests {
         let mut scan = Scan { partition_guids: vec!["aa".into(), "bb".into()], ..Scan::default() };
         scan.contents.guid = GUID.into();
         let reasons = |loaded_from: &str| {
-            let disk = Disk::default();
-            let contents = contents(&scan, &disk, &Reached::default(), &[], Some(loaded_from));
-            objections(&contents, Own { names: &names, was_vacant: true, is_named: true })
+            let disk = InventoryDisk::default();
+            let contents = contents(&scan, &disk, &DiskAccess::default(), &[], Some(loaded_from));
+            objections(&contents, OwnershipClaim { names: &names, was_vacant: true, is_named: true })
         };
         assert!(reasons("CC").is_empty());
         assert_eq!(reasons("BB"), ["the running agent was loaded from it (partition BB)"]);

@@ -8,12 +8,12 @@
 
 use std::{collections::BTreeSet, fmt};
 
-pub use firesteel_wire::erasure::Policy;
+pub use firesteel_wire::erasure::ErasurePolicy;
 use firesteel_wire::erasure::{Grade, LeftOut};
 
 /// One way to erase. The drive's kind says which command that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
+pub enum ErasureMethod {
     /// The drive's media key is replaced: NVMe and SCSI sanitize, ATA crypto scramble.
     SanitizeCrypto,
     /// All blocks are erased, spare ones too: NVMe, ATA and SCSI sanitize.
@@ -36,7 +36,7 @@ pub enum Method {
     Metadata,
 }
 
-impl Method {
+impl ErasureMethod {
     pub const ALL: [Self; 10] = [
         Self::SanitizeCrypto,
         Self::SanitizeBlock,
@@ -118,7 +118,7 @@ impl Method {
     }
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for ErasureMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -126,7 +126,7 @@ impl fmt::Display for Method {
 
 /// What a command reaches beyond the disk that it is sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum EraseReach {
     /// This disk alone, or one namespace after the other.
     Disk,
     /// These NVMe namespaces.
@@ -137,9 +137,9 @@ pub enum Reach {
 
 /// One method that the drive says it knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
-    pub method: Method,
-    pub reach: Reach,
+pub struct MethodOffer {
+    pub method: ErasureMethod,
+    pub reach: EraseReach,
     /// Why it cannot be used now (frozen, locked, …), with what to do.
     pub barred: Option<String>,
 }
@@ -147,7 +147,7 @@ pub struct Offer {
 /// What a drive can do and how it stands, as it says itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    pub offers: Vec<Offer>,
+    pub offers: Vec<MethodOffer>,
     pub rotational: bool,
     /// A sanitize that somebody began is still running.
     pub busy: bool,
@@ -159,53 +159,58 @@ pub struct Abilities {
 
 /// What the drive said when one of its methods was not wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ladder {
+pub struct MethodLadder {
     /// In the order in which they are tried.
-    pub rungs: Vec<Method>,
+    pub rungs: Vec<ErasureMethod>,
     pub left_out: Vec<LeftOut>,
 }
 
 /// The methods for this drive, the best for the policy first. `planned` are the NVMe namespaces that
 /// the plan names; other drives have none.
 #[must_use]
-pub fn build(abilities: &Abilities, planned: &BTreeSet<u32>, policy: Policy) -> Ladder {
-    let mut ladder = Ladder::default();
-    for method in Method::ALL {
+pub fn build(abilities: &Abilities, planned: &BTreeSet<u32>, policy: ErasurePolicy) -> MethodLadder {
+    let mut ladder = MethodLadder::default();
+    for method in ErasureMethod::ALL {
         match judge(abilities, planned, policy, method) {
             Ok(()) => ladder.rungs.push(method),
             Err(why) => ladder.left_out.push(LeftOut { method: method.name().to_owned(), why }),
         }
     }
-    let grade = |method: Method| method.grade(abilities.rotational);
+    let grade = |method: ErasureMethod| method.grade(abilities.rotational);
     ladder.rungs.sort_by_key(|&method| match policy {
-        Policy::Full => (std::cmp::Reverse(grade(method)), method.slowness()),
-        Policy::Metadata | Policy::Quick => (std::cmp::Reverse(Grade::None), method.slowness()),
+        ErasurePolicy::Full => (std::cmp::Reverse(grade(method)), method.slowness()),
+        ErasurePolicy::Metadata | ErasurePolicy::Quick => (std::cmp::Reverse(Grade::None), method.slowness()),
     });
     ladder
 }
 
-fn judge(abilities: &Abilities, planned: &BTreeSet<u32>, policy: Policy, method: Method) -> Result<(), String> {
+fn judge(
+    abilities: &Abilities,
+    planned: &BTreeSet<u32>,
+    policy: ErasurePolicy,
+    method: ErasureMethod,
+) -> Result<(), String> {
     if let Some(why) = &abilities.closed {
         return Err(why.clone());
     }
     match (policy, method) {
-        (Policy::Metadata, Method::Metadata) => return Ok(()),
-        (Policy::Metadata, _) => return Err("the policy asks for the metadata alone".to_owned()),
-        (Policy::Quick | Policy::Full, Method::Metadata) => {
+        (ErasurePolicy::Metadata, ErasureMethod::Metadata) => return Ok(()),
+        (ErasurePolicy::Metadata, _) => return Err("the policy asks for the metadata alone".to_owned()),
+        (ErasurePolicy::Quick | ErasurePolicy::Full, ErasureMethod::Metadata) => {
             return Err("clearing metadata leaves the data".to_owned());
         }
-        (Policy::Quick | Policy::Full, _) => {}
+        (ErasurePolicy::Quick | ErasurePolicy::Full, _) => {}
     }
-    if method == Method::Overwrite {
+    if method == ErasureMethod::Overwrite {
         return Ok(());
     }
     let Some(offer) = abilities.offers.iter().find(|offer| offer.method == method) else {
         return Err("the drive does not offer it".to_owned());
     };
     match &offer.reach {
-        Reach::Disk => {}
-        Reach::Unknown(why) => return Err(why.clone()),
-        Reach::Namespaces(reached) => {
+        EraseReach::Disk => {}
+        EraseReach::Unknown(why) => return Err(why.clone()),
+        EraseReach::Namespaces(reached) => {
             let others: Vec<String> = reached.difference(planned).map(ToString::to_string).collect();
             if !others.is_empty() {
                 return Err(format!("it reaches namespaces that the plan does not name: {}", others.join(", ")));
@@ -217,7 +222,7 @@ fn judge(abilities: &Abilities, planned: &BTreeSet<u32>, policy: Policy, method:
 
 /// What a method does not reach, or claims to reach where nobody can look: for the receipt, in words.
 #[must_use]
-pub fn not_reached(method: Method, abilities: &Abilities) -> Vec<String> {
+pub fn not_reached(method: ErasureMethod, abilities: &Abilities) -> Vec<String> {
     let grade = method.grade(abilities.rotational);
     let spare = match grade {
         Grade::Purge => "spare and remapped blocks: erased by the drive's own word, they cannot be read back",
@@ -228,7 +233,7 @@ pub fn not_reached(method: Method, abilities: &Abilities) -> Vec<String> {
         Grade::Purge => format!("{area}: not read back"),
         Grade::Clear | Grade::None => format!("{area}: not reached"),
     });
-    let data = (method == Method::Metadata).then(|| "data outside of tables and signatures is left".to_owned());
+    let data = (method == ErasureMethod::Metadata).then(|| "data outside of tables and signatures is left".to_owned());
     hidden.chain([spare.to_owned()]).chain(data).collect()
 }
 
@@ -238,17 +243,17 @@ mod tests {
 
     use super::*;
 
-    fn offer(method: Method) -> Offer {
-        Offer { method, reach: Reach::Disk, barred: None }
+    fn offer(method: ErasureMethod) -> MethodOffer {
+        MethodOffer { method, reach: EraseReach::Disk, barred: None }
     }
 
     fn all() -> Abilities {
-        Abilities { offers: Method::ALL.into_iter().map(offer).collect(), ..Abilities::default() }
+        Abilities { offers: ErasureMethod::ALL.into_iter().map(offer).collect(), ..Abilities::default() }
     }
 
     #[test]
     fn full_goes_by_grade_and_quick_by_time() {
-        use Method::{
+        use ErasureMethod::{
             FormatCrypto, FormatUserData, Overwrite, SanitizeBlock, SanitizeCrypto, SanitizeOverwrite, SecureErase,
             SecureEraseEnhanced, WriteZeroes,
         };
@@ -264,71 +269,71 @@ mod tests {
             WriteZeroes,
             Overwrite,
         ];
-        assert_eq!(rungs(Policy::Full), full);
-        assert_eq!(rungs(Policy::Quick)[..4], [SanitizeCrypto, FormatCrypto, SanitizeBlock, FormatUserData]);
-        for policy in [Policy::Quick, Policy::Full] {
+        assert_eq!(rungs(ErasurePolicy::Full), full);
+        assert_eq!(rungs(ErasurePolicy::Quick)[..4], [SanitizeCrypto, FormatCrypto, SanitizeBlock, FormatUserData]);
+        for policy in [ErasurePolicy::Quick, ErasurePolicy::Full] {
             let graded = |rotational| rungs(policy).iter().all(|rung| rung.grade(rotational) >= Grade::Clear);
             assert!(graded(true) && graded(false), "what earns no grade is no proof, so it would be asked for again");
         }
-        assert_eq!(rungs(Policy::Metadata), [Method::Metadata]);
+        assert_eq!(rungs(ErasurePolicy::Metadata), [ErasureMethod::Metadata]);
         let magnetic = Abilities { rotational: true, ..all() };
-        let rungs = build(&magnetic, &BTreeSet::new(), Policy::Full).rungs;
+        let rungs = build(&magnetic, &BTreeSet::new(), ErasurePolicy::Full).rungs;
         assert_eq!(rungs[2], SecureEraseEnhanced, "enhanced is purge on magnetic disks: before the overwrite");
     }
 
     #[test]
     fn a_method_that_reaches_more_than_the_plan_is_left_out_with_the_names() {
         let mut abilities = all();
-        abilities.offers[0].reach = Reach::Namespaces(BTreeSet::from([1, 2, 7]));
-        let ladder = build(&abilities, &BTreeSet::from([1]), Policy::Full);
-        assert!(!ladder.rungs.contains(&Method::SanitizeCrypto));
+        abilities.offers[0].reach = EraseReach::Namespaces(BTreeSet::from([1, 2, 7]));
+        let ladder = build(&abilities, &BTreeSet::from([1]), ErasurePolicy::Full);
+        assert!(!ladder.rungs.contains(&ErasureMethod::SanitizeCrypto));
         let left = ladder.left_out.iter().find(|left| left.method == "sanitize-crypto").map(|left| left.why.clone());
         assert_eq!(left.as_deref(), Some("it reaches namespaces that the plan does not name: 2, 7"));
-        let ladder = build(&abilities, &BTreeSet::from([1, 2, 7]), Policy::Full);
-        assert_eq!(ladder.rungs[0], Method::SanitizeCrypto);
+        let ladder = build(&abilities, &BTreeSet::from([1, 2, 7]), ErasurePolicy::Full);
+        assert_eq!(ladder.rungs[0], ErasureMethod::SanitizeCrypto);
     }
 
     #[test]
     fn a_closed_drive_has_no_rung_and_a_plain_one_has_the_overwrite() {
         let closed = Abilities { closed: Some("locked".into()), ..all() };
-        assert!(build(&closed, &BTreeSet::new(), Policy::Full).rungs.is_empty());
-        let plain = build(&Abilities::default(), &BTreeSet::new(), Policy::Quick);
-        assert_eq!(plain.rungs, [Method::Overwrite]);
-        assert_eq!(plain.left_out.len(), Method::ALL.len() - 1, "each other one has its reason");
+        assert!(build(&closed, &BTreeSet::new(), ErasurePolicy::Full).rungs.is_empty());
+        let plain = build(&Abilities::default(), &BTreeSet::new(), ErasurePolicy::Quick);
+        assert_eq!(plain.rungs, [ErasureMethod::Overwrite]);
+        assert_eq!(plain.left_out.len(), ErasureMethod::ALL.len() - 1, "each other one has its reason");
     }
 
     #[test]
     fn what_was_not_reached_is_said() {
         let abilities = Abilities { hidden: vec!["8 blocks behind X".into()], ..Abilities::default() };
-        let left = not_reached(Method::Overwrite, &abilities);
+        let left = not_reached(ErasureMethod::Overwrite, &abilities);
         assert_eq!(left, ["8 blocks behind X: not reached", "spare and remapped flash blocks are not reached"]);
-        assert!(not_reached(Method::SanitizeBlock, &abilities)[0].ends_with("not read back"));
+        assert!(not_reached(ErasureMethod::SanitizeBlock, &abilities)[0].ends_with("not read back"));
     }
 
     proptest! {
         /// Every method is either a rung or left out with a reason; nothing barred is a rung.
         #[test]
         fn nothing_is_forgotten(
-            rows in prop::collection::vec((0_usize..Method::ALL.len(), any::<bool>(), 0_u32..4), 0..11),
+            rows in prop::collection::vec((0_usize..ErasureMethod::ALL.len(), any::<bool>(), 0_u32..4), 0..11),
             rotational: bool,
-            policy in prop::sample::select(vec![Policy::Metadata, Policy::Quick, Policy::Full]),
+            policy in prop::sample::select(vec![ErasurePolicy::Metadata, ErasurePolicy::Quick, ErasurePolicy::Full]),
         ) {
-            let offers = rows.iter().map(|&(index, barred, other)| Offer {
-                method: Method::ALL[index],
-                reach: if other == 0 { Reach::Disk } else { Reach::Namespaces(BTreeSet::from([1, other])) },
+            let offers = rows.iter().map(|&(index, barred, other)| MethodOffer {
+                method: ErasureMethod::ALL[index],
+                reach: if other == 0 { EraseReach::Disk } else { EraseReach::Namespaces(BTreeSet::from([1, other])) },
                 barred: barred.then(|| "frozen".to_owned()),
             }).collect();
             let abilities = Abilities { offers, rotational, ..Abilities::default() };
             let ladder = build(&abilities, &BTreeSet::from([1, 2]), policy);
-            prop_assert_eq!(ladder.rungs.len() + ladder.left_out.len(), Method::ALL.len());
+            prop_assert_eq!(ladder.rungs.len() + ladder.left_out.len(), ErasureMethod::ALL.len());
             prop_assert!(!ladder.rungs.is_empty());
             for rung in &ladder.rungs {
                 let offer = abilities.offers.iter().find(|offer| offer.method == *rung);
-                let is_always_there = matches!(rung, Method::Overwrite | Method::Metadata);
+                let is_always_there = matches!(rung, ErasureMethod::Overwrite | ErasureMethod::Metadata);
                 prop_assert!(is_always_there || offer.is_some_and(|offer| offer.barred.is_none()));
-                prop_assert!(policy == Policy::Metadata || *rung != Method::Metadata);
+                prop_assert!(policy == ErasurePolicy::Metadata || *rung != ErasureMethod::Metadata);
             }
-            if policy == Policy::Full {
+            if policy == ErasurePolicy::Full {
                 let grades: Vec<_> = ladder.rungs.iter().map(|rung| rung.grade(rotational)).collect();
                 prop_assert!(grades.is_sorted_by(|one, next| one >= next), "{:?}", grades);
             }

@@ -11,12 +11,12 @@
 //!                 └──────────┴───── the next rung ───────────┘
 //! ```
 //!
-//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`] (what bytes say), [`guard`]. How commands
+//! - Decide, pure: [`ladder`], [`disk_erasure`], [`proof`], [`foreign`] (what bytes say), [`guard`]. How commands
 //!   and answers look is [`firesteel_drives`]'s.
 //! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
 //!   and the drives [`nvme`], [`ata`] and [`scsi`] on [`firesteel_drives::port::Port`], behind which
 //!   `firesteel_os::drive` talks to the kernel.
-//! - Wire up: [`attached`] finds the drive of a disk, [`reach`] how it is reached, [`look`] what is
+//! - Wire up: [`attached`] finds the drive of a disk, [`disk_access`] how it is reached, [`scan_disks`] what is
 //!   on it; what stands on it is [`firesteel_host::assembled`].
 //!
 //! What holds for every sequence of faults (the simulated drive proves it): nothing ends as done while a
@@ -28,17 +28,17 @@ pub mod ata;
 pub mod attached;
 mod blocking;
 pub mod cleaned;
-pub mod climb;
+pub mod disk_access;
+pub mod disk_erasure;
 pub mod drive;
 pub mod foreign;
 pub mod guard;
 pub mod ladder;
-pub mod look;
 pub mod medium;
 pub mod nvme;
 pub mod perform;
 pub mod proof;
-pub mod reach;
+pub mod scan_disks;
 pub mod scsi;
 pub mod watch;
 mod zeroing;

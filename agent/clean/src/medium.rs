@@ -3,11 +3,11 @@
 
 use std::io;
 
-use firesteel_images::write::{AlignedBuffer, Disk, DiskReader};
+use firesteel_images::write::{AlignedBuffer, DiskReader, WritableDisk};
 
 use super::{
     drive::chain,
-    proof::{self, Check, Place, SAMPLE_BYTES, Sample, Verdict},
+    proof::{self, Check, ReadBackVerdict, SAMPLE_BYTES, Sample, SamplePoint},
 };
 
 /// Writes the canaries and takes a sample of every place, canaries included, as the medium has it now.
@@ -15,7 +15,7 @@ use super::{
 /// # Errors
 /// In words: a canary that could not be written, or was not there when it was read back. Such a disk can
 /// prove nothing.
-pub fn plant(disk: &dyn Disk, seed: &[u8; 32]) -> Result<Vec<Sample>, String> {
+pub fn plant(disk: &dyn WritableDisk, seed: &[u8; 32]) -> Result<Vec<Sample>, String> {
     let places = proof::places(disk.size_bytes(), disk.block_bytes(), seed);
     if places.is_empty() {
         return Err(format!("a disk of {} bytes has no place for a sample", disk.size_bytes()));
@@ -31,7 +31,12 @@ pub fn plant(disk: &dyn Disk, seed: &[u8; 32]) -> Result<Vec<Sample>, String> {
     places.into_iter().map(|place| take(&*reader, &mut buffer, place, seed)).collect()
 }
 
-fn take(reader: &dyn DiskReader, buffer: &mut AlignedBuffer, place: Place, seed: &[u8; 32]) -> Result<Sample, String> {
+fn take(
+    reader: &dyn DiskReader,
+    buffer: &mut AlignedBuffer,
+    place: SamplePoint,
+    seed: &[u8; 32],
+) -> Result<Sample, String> {
     let content = read(reader, buffer, place);
     if place.canary {
         match &content {
@@ -48,28 +53,28 @@ fn take(reader: &dyn DiskReader, buffer: &mut AlignedBuffer, place: Place, seed:
 
 /// Reads every sample's place back.
 #[must_use]
-pub fn compare(disk: &dyn Disk, samples: &[Sample], check: &mut Check) -> Option<Verdict> {
-    look(disk, samples.iter(), |sample, now| check.add(sample, now), |sample| sample.place)
+pub fn compare(disk: &dyn WritableDisk, samples: &[Sample], check: &mut Check) -> Option<ReadBackVerdict> {
+    read_places(disk, samples.iter(), |sample, now| check.add(sample, now), |sample| sample.place)
 }
 
 /// Reads places of which nothing is known from before.
 #[must_use]
-pub fn compare_blank(disk: &dyn Disk, seed: &[u8; 32], check: &mut Check) -> Option<Verdict> {
+pub fn compare_blank(disk: &dyn WritableDisk, seed: &[u8; 32], check: &mut Check) -> Option<ReadBackVerdict> {
     let places = proof::places(disk.size_bytes(), disk.block_bytes(), seed);
-    look(disk, places.iter(), |place, now| check.add_blank(*place, now), |place| *place)
+    read_places(disk, places.iter(), |place, now| check.add_blank(*place, now), |place| *place)
 }
 
 /// `Some` when the disk could not be looked at, at all.
-fn look<'a, T: 'a>(
-    disk: &dyn Disk,
+fn read_places<'a, T: 'a>(
+    disk: &dyn WritableDisk,
     each: impl Iterator<Item = &'a T>,
     mut add: impl FnMut(&T, Option<&[u8]>),
-    place: impl Fn(&T) -> Place,
-) -> Option<Verdict> {
+    place: impl Fn(&T) -> SamplePoint,
+) -> Option<ReadBackVerdict> {
     let flushed = disk.flush().map_err(|error| format!("flushing the disk's cache: {}", chain(&error)));
     let reader = match flushed.and_then(|()| open(disk)) {
         Ok(reader) => reader,
-        Err(why) => return Some(Verdict::Unread(why)),
+        Err(why) => return Some(ReadBackVerdict::Unread(why)),
     };
     let mut buffer = AlignedBuffer::new(SAMPLE_BYTES);
     for one in each {
@@ -79,11 +84,11 @@ fn look<'a, T: 'a>(
     None
 }
 
-fn open(disk: &dyn Disk) -> Result<Box<dyn DiskReader>, String> {
+fn open(disk: &dyn WritableDisk) -> Result<Box<dyn DiskReader>, String> {
     disk.reader().map_err(|error| format!("opening the disk for reading back: {}", chain(&error)))
 }
 
-fn read(reader: &dyn DiskReader, buffer: &mut AlignedBuffer, place: Place) -> io::Result<Vec<u8>> {
+fn read(reader: &dyn DiskReader, buffer: &mut AlignedBuffer, place: SamplePoint) -> io::Result<Vec<u8>> {
     // What a reader that does nothing would leave must be neither blank nor from before.
     for (index, byte) in buffer.iter_mut().enumerate() {
         *byte = if index % 2 == 0 { 0xa5 } else { 0x5a };

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use anyhow::Context;
 use firesteel_drives::{
     nvme::{
-        Action, Controller, IDENTIFY_BYTES, Identify, Namespace, SANITIZE_LOG_BYTES, SanitizeLog, SecureErase, State,
-        controller, decode_sanitize_log, format, identify, namespace, namespace_list, sanitize, sanitize_log,
+        Controller, IDENTIFY_BYTES, Identify, Namespace, NvmeSanitizeAction, NvmeSanitizeProgress, SANITIZE_LOG_BYTES,
+        SanitizeLog, SecureErase, controller, decode_sanitize_log, format, identify, namespace, namespace_list,
+        sanitize, sanitize_log,
     },
     port::{Data, Port},
 };
-use firesteel_sysfs::attach::Queue;
+use firesteel_sysfs::attach::BlockQueueLimits;
 
 use crate::{
-    climb::Fall,
-    drive::{Begun, Drive, Poll, fell, offer},
-    ladder::{Abilities, Method, Offer, Reach},
+    disk_erasure::MethodFailure,
+    drive::{Drive, DriveCommandProgress, Poll, fell, offer},
+    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
 };
 
 /// Pages of namespace lists that are read: 1024 namespaces each, and no drive has more.
@@ -25,7 +26,7 @@ pub struct NvmeDrive<'a> {
     pub port: &'a dyn Port,
     /// The namespaces that the plan names; never empty.
     pub planned: &'a BTreeSet<u32>,
-    pub queue: Queue,
+    pub queue: BlockQueueLimits,
 }
 
 impl std::fmt::Debug for NvmeDrive<'_> {
@@ -70,31 +71,31 @@ impl NvmeDrive<'_> {
     }
 
     /// What a command to the whole subsystem reaches.
-    fn reach(&self, controller: &Controller) -> anyhow::Result<Reach> {
+    fn reach(&self, controller: &Controller) -> anyhow::Result<EraseReach> {
         let active = self.list(|above| Identify::ActiveNamespaces { above })?;
         if controller.manages_namespaces {
             let allocated = self.list(|above| Identify::AllocatedNamespaces { above })?;
-            return Ok(Reach::Namespaces(active.union(&allocated).copied().collect()));
+            return Ok(EraseReach::Namespaces(active.union(&allocated).copied().collect()));
         }
         if controller.has_siblings {
             let why = "the subsystem has other controllers, and this one does not tell which namespaces they have";
-            return Ok(Reach::Unknown(why.to_owned()));
+            return Ok(EraseReach::Unknown(why.to_owned()));
         }
-        Ok(Reach::Namespaces(active))
+        Ok(EraseReach::Namespaces(active))
     }
 
-    fn sanitize(&self, action: Action) -> Result<Begun, Fall> {
-        self.port.nvme(&sanitize(action), Data::None).map(|_| Begun::Running).map_err(fell)
+    fn sanitize(&self, action: NvmeSanitizeAction) -> Result<DriveCommandProgress, MethodFailure> {
+        self.port.nvme(&sanitize(action), Data::None).map(|_| DriveCommandProgress::Running).map_err(fell)
     }
 
-    fn format(&self, erase: SecureErase) -> Result<Begun, Fall> {
+    fn format(&self, erase: SecureErase) -> Result<DriveCommandProgress, MethodFailure> {
         let formats_all = self.controller().map_err(fell)?.formats_all;
         let once = if formats_all { 1 } else { self.planned.len() };
         for nsid in self.planned.iter().take(once) {
             let namespace = self.namespace(*nsid).map_err(fell)?;
             self.port.nvme(&format(*nsid, &namespace, erase), Data::None).map_err(fell)?;
         }
-        Ok(Begun::Ended("NVMe Format completed; the drive keeps no log of it".to_owned()))
+        Ok(DriveCommandProgress::Ended("NVMe Format completed; the drive keeps no log of it".to_owned()))
     }
 }
 
@@ -102,17 +103,17 @@ impl Drive for NvmeDrive<'_> {
     fn examine(&self) -> anyhow::Result<Abilities> {
         let controller = self.controller()?;
         let subsystem = self.reach(&controller)?;
-        let format_reach = if controller.formats_all { subsystem.clone() } else { Reach::Disk };
+        let format_reach = if controller.formats_all { subsystem.clone() } else { EraseReach::Disk };
         let known = [
-            (Method::SanitizeCrypto, controller.sanitize_crypto, &subsystem),
-            (Method::SanitizeBlock, controller.sanitize_block, &subsystem),
-            (Method::SanitizeOverwrite, controller.sanitize_overwrite, &subsystem),
-            (Method::FormatCrypto, controller.knows_format && controller.formats_crypto, &format_reach),
-            (Method::FormatUserData, controller.knows_format, &format_reach),
+            (ErasureMethod::SanitizeCrypto, controller.sanitize_crypto, &subsystem),
+            (ErasureMethod::SanitizeBlock, controller.sanitize_block, &subsystem),
+            (ErasureMethod::SanitizeOverwrite, controller.sanitize_overwrite, &subsystem),
+            (ErasureMethod::FormatCrypto, controller.knows_format && controller.formats_crypto, &format_reach),
+            (ErasureMethod::FormatUserData, controller.knows_format, &format_reach),
         ];
         let offers = known.into_iter().filter(|(_, is_known, _)| *is_known);
-        let offers = offers.map(|(method, _, reach)| Offer { method, reach: reach.clone(), barred: None });
-        let busy = controller.can_sanitize() && self.log()?.state == State::Running;
+        let offers = offers.map(|(method, _, reach)| MethodOffer { method, reach: reach.clone(), barred: None });
+        let busy = controller.can_sanitize() && self.log()?.state == NvmeSanitizeProgress::Running;
         let unallocated = controller.unallocated_bytes;
         Ok(Abilities {
             offers: offers.chain(offer(self.queue)).collect(),
@@ -126,41 +127,41 @@ impl Drive for NvmeDrive<'_> {
         })
     }
 
-    fn erase(&self, method: Method) -> Result<Begun, Fall> {
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
         match method {
-            Method::SanitizeCrypto => self.sanitize(Action::Crypto),
-            Method::SanitizeBlock => self.sanitize(Action::Block),
-            Method::SanitizeOverwrite => self.sanitize(Action::Overwrite),
-            Method::FormatCrypto => self.format(SecureErase::Crypto),
-            Method::FormatUserData => self.format(SecureErase::UserData),
-            Method::SecureEraseEnhanced
-            | Method::SecureErase
-            | Method::WriteZeroes
-            | Method::Overwrite
-            | Method::Metadata => Err(Fall::Fell(format!("NVMe has no command for {method}"))),
+            ErasureMethod::SanitizeCrypto => self.sanitize(NvmeSanitizeAction::Crypto),
+            ErasureMethod::SanitizeBlock => self.sanitize(NvmeSanitizeAction::Block),
+            ErasureMethod::SanitizeOverwrite => self.sanitize(NvmeSanitizeAction::Overwrite),
+            ErasureMethod::FormatCrypto => self.format(SecureErase::Crypto),
+            ErasureMethod::FormatUserData => self.format(SecureErase::UserData),
+            ErasureMethod::SecureEraseEnhanced
+            | ErasureMethod::SecureErase
+            | ErasureMethod::WriteZeroes
+            | ErasureMethod::Overwrite
+            | ErasureMethod::Metadata => Err(MethodFailure::Fell(format!("NVMe has no command for {method}"))),
         }
     }
 
     fn poll(&self) -> anyhow::Result<Poll> {
         let log = self.log()?;
         Ok(match log.state {
-            State::Running => Poll::Running { progress: Some(log.progress) },
-            State::Completed => Poll::Ended(log.to_string()),
-            State::Failed => {
+            NvmeSanitizeProgress::Running => Poll::Running { progress: Some(log.progress) },
+            NvmeSanitizeProgress::Completed => Poll::Ended(log.to_string()),
+            NvmeSanitizeProgress::Failed => {
                 // Left at once: until then the drive takes no reads and writes.
-                let left = self.settle().err().map(|error| format!("; {error:#}")).unwrap_or_default();
+                let left = self.undo_incomplete_erasure().err().map(|error| format!("; {error:#}")).unwrap_or_default();
                 Poll::Failed(format!("{log}{left}"))
             }
-            State::Never => Poll::Idle,
-            State::Unknown(_) => Poll::Failed(log.to_string()),
+            NvmeSanitizeProgress::Never => Poll::Idle,
+            NvmeSanitizeProgress::Unknown(_) => Poll::Failed(log.to_string()),
         })
     }
 
-    fn settle(&self) -> anyhow::Result<()> {
-        if !self.controller()?.can_sanitize() || self.log()?.state != State::Failed {
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()> {
+        if !self.controller()?.can_sanitize() || self.log()?.state != NvmeSanitizeProgress::Failed {
             return Ok(());
         }
-        let left = self.port.nvme(&sanitize(Action::ExitFailureMode), Data::None);
+        let left = self.port.nvme(&sanitize(NvmeSanitizeAction::ExitFailureMode), Data::None);
         left.map(drop).context("a sanitize failed, and the drive refuses to leave its failure mode: replace it")
     }
 }

@@ -10,18 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_images::write::{Aborted, AlignedBuffer, Control, Disk, Progress, metadata};
+use firesteel_images::write::{Aborted, AlignedBuffer, WritableDisk, WriteControl, WriteProgress, metadata};
 
 use super::{
     blocking,
-    cleaned::{Cleaned, NotCleaned},
-    climb::{Climb, Done, Fall, Move, Outcome},
-    drive::{Begun, Drive, Poll, chain},
-    ladder::{self, Abilities, Method, Policy},
+    cleaned::{CleanedDrive, NotCleaned},
+    disk_erasure::{DiskErasure, ErasureMove, MethodFailure, MoveOutcome, ProvenErasure},
+    drive::{Drive, DriveCommandProgress, Poll, chain},
+    ladder::{self, Abilities, ErasureMethod, ErasurePolicy},
     medium,
-    proof::{Check, Sample, Verdict},
-    watch::Watch,
-    zeroing::{Trial, Way},
+    proof::{Check, ReadBackVerdict, Sample},
+    watch::CleaningMonitor,
+    zeroing::{ZeroingMethod, ZeroingTrial},
 };
 
 /// Between two looks at a running sanitize.
@@ -39,20 +39,23 @@ const SANITIZING: &str = "sanitizing";
 const ZEROING_BYTES: u64 = 256 << 20;
 
 /// What is to be cleaned.
-pub struct Job<'a> {
+pub struct CleaningJob<'a> {
     pub drive: &'a dyn Drive,
     /// All disks of this drive that the plan names; each is opened exclusively.
-    pub disks: &'a [&'a dyn Disk],
+    pub disks: &'a [&'a dyn WritableDisk],
     /// NVMe namespaces among them; empty for other drives.
     pub namespaces: &'a BTreeSet<u32>,
-    pub policy: Policy,
+    pub policy: ErasurePolicy,
     /// Random, for this run alone: places and contents of canaries.
     pub seed: [u8; 32],
 }
 
-impl std::fmt::Debug for Job<'_> {
+impl std::fmt::Debug for CleaningJob<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("disks", &self.disks.len()).field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("CleaningJob")
+            .field("disks", &self.disks.len())
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
     }
 }
 
@@ -61,51 +64,55 @@ impl std::fmt::Debug for Job<'_> {
 /// # Errors
 /// It is not clean, or nobody knows; the error says what was tried. The drive holds no password of ours
 /// then, unless the text says so.
-pub fn clean(job: &Job<'_>, watch: &dyn Watch) -> Result<Cleaned, NotCleaned> {
+pub fn clean(job: &CleaningJob<'_>, watch: &dyn CleaningMonitor) -> Result<CleanedDrive, NotCleaned> {
     let untouched = |error: anyhow::Error| NotCleaned {
         why: chain(error.as_ref()),
         tried: Vec::new(),
         left_out: Vec::new(),
         disk_changed: false,
     };
-    job.drive.settle().map_err(untouched)?;
+    job.drive.undo_incomplete_erasure().map_err(untouched)?;
     let abilities = job.drive.examine().map_err(untouched)?;
     let ladder = ladder::build(&abilities, job.namespaces, job.policy);
-    let climb = Climb::new(ladder, &abilities, job.policy);
-    Run { job, watch, abilities, samples: Vec::new(), disk_changed: false }.climb(climb)
+    let climb = DiskErasure::new(ladder, &abilities, job.policy);
+    CleaningRun { job, watch, abilities, samples: Vec::new(), disk_changed: false }.run_methods(climb)
 }
 
-struct Run<'a> {
-    job: &'a Job<'a>,
-    watch: &'a dyn Watch,
+struct CleaningRun<'a> {
+    job: &'a CleaningJob<'a>,
+    watch: &'a dyn CleaningMonitor,
     abilities: Abilities,
     /// Of each disk.
     samples: Vec<Vec<Sample>>,
     disk_changed: bool,
 }
 
-impl Run<'_> {
-    fn climb(mut self, mut climb: Climb) -> Result<Cleaned, NotCleaned> {
+impl CleaningRun<'_> {
+    fn run_methods(mut self, mut climb: DiskErasure) -> Result<CleanedDrive, NotCleaned> {
         loop {
             let due = climb.due();
-            let was_busy = due == Move::Await;
+            let was_busy = due == ErasureMove::Await;
             let ended = match due {
-                Move::Done(done) => return self.cleaned(climb, done),
-                Move::Stop(why) => Err(why),
-                Move::Await => self.follow().map(Outcome::Awaited),
-                Move::CheckBlank => self.step("looking at the disk").map(|()| Outcome::Looked(self.check_blank())),
-                Move::Plant => self.plant().map(Outcome::Planted),
-                Move::Erase(method) => self.erase(method).map(Outcome::Erased),
-                Move::Prove(method) => self.step("reading back").map(|()| Outcome::Looked(self.prove(method))),
+                ErasureMove::Done(done) => return self.cleaned(climb, done),
+                ErasureMove::Stop(why) => Err(why),
+                ErasureMove::Await => self.follow().map(MoveOutcome::Awaited),
+                ErasureMove::CheckBlank => {
+                    self.step("looking at the disk").map(|()| MoveOutcome::Looked(self.check_blank()))
+                }
+                ErasureMove::Plant => self.plant().map(MoveOutcome::Planted),
+                ErasureMove::Erase(method) => self.erase(method).map(MoveOutcome::Erased),
+                ErasureMove::Prove(method) => {
+                    self.step("reading back").map(|()| MoveOutcome::Looked(self.prove(method)))
+                }
             };
             match ended {
                 Ok(outcome) => climb.take(outcome),
                 Err(why) => return Err(self.not_cleaned(climb, why)),
             }
-            let goes_on = !matches!(climb.due(), Move::Stop(_));
+            let goes_on = !matches!(climb.due(), ErasureMove::Stop(_));
             if was_busy
                 && goes_on
-                && let Err(error) = self.relearn(&mut climb)
+                && let Err(error) = self.reload_ladder(&mut climb)
             {
                 return Err(self.not_cleaned(climb, chain(error.as_ref())));
             }
@@ -113,15 +120,15 @@ impl Run<'_> {
     }
 
     /// A busy drive says little; now it has ended.
-    fn relearn(&mut self, climb: &mut Climb) -> anyhow::Result<()> {
-        self.job.drive.settle()?;
+    fn reload_ladder(&mut self, climb: &mut DiskErasure) -> anyhow::Result<()> {
+        self.job.drive.undo_incomplete_erasure()?;
         self.abilities = self.job.drive.examine()?;
-        climb.relearn(ladder::build(&self.abilities, self.job.namespaces, self.job.policy), &self.abilities);
+        climb.replace_ladder(ladder::build(&self.abilities, self.job.namespaces, self.job.policy), &self.abilities);
         Ok(())
     }
 
-    fn not_cleaned(&self, climb: Climb, why: String) -> NotCleaned {
-        let why = match self.job.drive.settle() {
+    fn not_cleaned(&self, climb: DiskErasure, why: String) -> NotCleaned {
+        let why = match self.job.drive.undo_incomplete_erasure() {
             Ok(()) => why,
             Err(error) => format!("{why}; {}", chain(error.as_ref())),
         };
@@ -130,24 +137,24 @@ impl Run<'_> {
 
     /// After an erasure tables are cleared all the same: what a crypto erase leaves is noise, which must
     /// not be taken for a table.
-    fn cleaned(&self, climb: Climb, done: Done) -> Result<Cleaned, NotCleaned> {
-        if let Err(error) = self.job.drive.settle() {
+    fn cleaned(&self, climb: DiskErasure, done: ProvenErasure) -> Result<CleanedDrive, NotCleaned> {
+        if let Err(error) = self.job.drive.undo_incomplete_erasure() {
             return Err(self.not_cleaned(climb, chain(error.as_ref())));
         }
-        if done.method != Some(Method::Metadata)
+        if done.method != Some(ErasureMethod::Metadata)
             && let Err(why) = self.clear_metadata()
         {
             return Err(self.not_cleaned(climb, format!("the data is erased, but {why}")));
         }
         let mut unverified = match done.method {
             Some(method) => ladder::not_reached(method, &self.abilities),
-            None => ladder::not_reached(Method::SanitizeOverwrite, &self.abilities),
+            None => ladder::not_reached(ErasureMethod::SanitizeOverwrite, &self.abilities),
         };
         if done.method.is_none() {
             unverified.push("the sanitize was begun before this run: there are no samples from before it".to_owned());
         }
-        Ok(Cleaned {
-            method: done.method.map_or("sanitize", Method::name),
+        Ok(CleanedDrive {
+            method: done.method.map_or("sanitize", ErasureMethod::name),
             grade: done.grade,
             drive_log: done.log,
             samples: done.samples,
@@ -169,7 +176,7 @@ impl Run<'_> {
     fn plant(&mut self) -> Result<Result<(), String>, String> {
         self.step("taking samples")?;
         // A sanitize may have failed since the drive was looked at, and then it takes no writes.
-        if let Err(error) = self.job.drive.settle() {
+        if let Err(error) = self.job.drive.undo_incomplete_erasure() {
             return Ok(Err(chain(error.as_ref())));
         }
         self.disk_changed = true;
@@ -178,7 +185,7 @@ impl Run<'_> {
         Ok(planted.map(|samples| self.samples = samples))
     }
 
-    fn prove(&self, method: Method) -> Verdict {
+    fn prove(&self, method: ErasureMethod) -> ReadBackVerdict {
         let mut check = Check::new(method.leaves_zeros());
         for (disk, samples) in self.job.disks.iter().zip(&self.samples) {
             if let Some(verdict) = medium::compare(*disk, samples, &mut check) {
@@ -188,7 +195,7 @@ impl Run<'_> {
         check.verdict()
     }
 
-    fn check_blank(&self) -> Verdict {
+    fn check_blank(&self) -> ReadBackVerdict {
         let mut check = Check::new(false);
         for disk in self.job.disks {
             if let Some(verdict) = medium::compare_blank(*disk, &self.job.seed, &mut check) {
@@ -198,51 +205,58 @@ impl Run<'_> {
         check.verdict()
     }
 
-    fn erase(&mut self, method: Method) -> Result<Result<String, Fall>, String> {
+    fn erase(&mut self, method: ErasureMethod) -> Result<Result<String, MethodFailure>, String> {
         self.step(method.name())?;
         self.disk_changed = true;
         match method {
-            Method::Metadata => Ok(self.clear_metadata().map(|()| String::new()).map_err(Fall::Fell)),
-            Method::WriteZeroes => self.zero(),
-            Method::Overwrite => {
+            ErasureMethod::Metadata => Ok(self.clear_metadata().map(|()| String::new()).map_err(MethodFailure::Fell)),
+            ErasureMethod::WriteZeroes => self.zero(),
+            ErasureMethod::Overwrite => {
                 let zeros = zeros();
                 self.each_piece(method, PIECE_BYTES, &|disk, offset, bytes| write_zeros(disk, offset, bytes, &zeros))
             }
-            Method::SanitizeCrypto
-            | Method::SanitizeBlock
-            | Method::SanitizeOverwrite
-            | Method::FormatCrypto
-            | Method::FormatUserData
-            | Method::SecureEraseEnhanced
-            | Method::SecureErase => match self.erase_blocking(method)? {
+            ErasureMethod::SanitizeCrypto
+            | ErasureMethod::SanitizeBlock
+            | ErasureMethod::SanitizeOverwrite
+            | ErasureMethod::FormatCrypto
+            | ErasureMethod::FormatUserData
+            | ErasureMethod::SecureEraseEnhanced
+            | ErasureMethod::SecureErase => match self.erase_blocking(method)? {
                 Err(fall) => Ok(Err(fall)),
-                Ok(Begun::Ended(log)) => Ok(Ok(log)),
-                Ok(Begun::Running) => self.follow(),
+                Ok(DriveCommandProgress::Ended(log)) => Ok(Ok(log)),
+                Ok(DriveCommandProgress::Running) => self.follow(),
             },
         }
     }
 
     /// A stop or a pause that came meanwhile is heeded when the drive has answered, and says why not before.
-    fn erase_blocking(&self, method: Method) -> Result<Result<Begun, Fall>, String> {
+    fn erase_blocking(&self, method: ErasureMethod) -> Result<Result<DriveCommandProgress, MethodFailure>, String> {
         let ended = blocking::erase(self.job.drive, method, self.total_bytes(), self.watch);
         match &ended.result {
             // It is awaited first.
-            Ok(Begun::Running) => {}
-            Ok(Begun::Ended(log)) => self.heed(ended.wish.as_ref(), method.name(), Ok(log))?,
-            Err(fall) => self.heed(ended.wish.as_ref(), method.name(), Err(fall))?,
+            Ok(DriveCommandProgress::Running) => {}
+            Ok(DriveCommandProgress::Ended(log)) => {
+                self.check_stop_request(ended.wish.as_ref(), method.name(), Ok(log))?
+            }
+            Err(fall) => self.check_stop_request(ended.wish.as_ref(), method.name(), Err(fall))?,
         }
         Ok(ended.result)
     }
 
     /// Stops or pauses, where that was asked for while the drive could not be interrupted.
-    fn heed(&self, wish: Option<&String>, activity: &str, ended: Result<&String, &Fall>) -> Result<(), String> {
+    fn check_stop_request(
+        &self,
+        wish: Option<&String>,
+        activity: &str,
+        ended: Result<&String, &MethodFailure>,
+    ) -> Result<(), String> {
         if wish.is_none() {
             return Ok(());
         }
         self.step(activity).map_err(|why| {
             let how = match ended {
                 Ok(_) => "it ended first, and nothing was proven".to_owned(),
-                Err(Fall::Fell(fell) | Fall::Stuck(fell)) => format!("it failed first ({fell})"),
+                Err(MethodFailure::Fell(fell) | MethodFailure::Stuck(fell)) => format!("it failed first ({fell})"),
             };
             format!("{why}; the drive cannot be interrupted in {activity}: {how}")
         })
@@ -252,7 +266,12 @@ impl Run<'_> {
         self.job.disks.iter().map(|disk| disk.size_bytes()).sum()
     }
 
-    fn each_piece(&self, method: Method, piece: u64, zero: Zero<'_>) -> Result<Result<String, Fall>, String> {
+    fn each_piece(
+        &self,
+        method: ErasureMethod,
+        piece: u64,
+        zero: Zero<'_>,
+    ) -> Result<Result<String, MethodFailure>, String> {
         let mut before = 0;
         for disk in self.job.disks {
             if let Err(fall) = self.pieces(method, (*disk, before), 0..disk.size_bytes(), (piece, zero))? {
@@ -264,97 +283,98 @@ impl Run<'_> {
     }
 
     /// By command or by writing, as the first disk that is worth a trial tells; see [`zeroing`](super::zeroing).
-    fn zero(&self) -> Result<Result<String, Fall>, String> {
+    fn zero(&self) -> Result<Result<String, MethodFailure>, String> {
         let zeros = zeros();
         let by_command: Zero<'_> = &|disk, offset, bytes| disk.zero_at(offset, bytes);
         let by_writing: Zero<'_> = &|disk, offset, bytes| write_zeros(disk, offset, bytes, &zeros);
         let ways = |way| match way {
-            Way::Command => (ZEROING_BYTES, by_command),
-            Way::Writing => (PIECE_BYTES, by_writing),
+            ZeroingMethod::Command => (ZEROING_BYTES, by_command),
+            ZeroingMethod::Writing => (PIECE_BYTES, by_writing),
         };
-        let (mut trial, mut before): (Option<Trial>, u64) = (None, 0);
+        let (mut trial, mut before): (Option<ZeroingTrial>, u64) = (None, 0);
         for disk in self.job.disks {
-            let run = |range, way| self.pieces(Method::WriteZeroes, (*disk, before), range, ways(way));
+            let run = |range, way| self.pieces(ErasureMethod::WriteZeroes, (*disk, before), range, ways(way));
             let mut from = 0;
             if trial.is_none()
-                && let Some(bytes) = Trial::bytes_of(disk.size_bytes())
+                && let Some(bytes) = ZeroingTrial::bytes_of(disk.size_bytes())
             {
                 let mut times = [Duration::ZERO; 2];
-                for (time, way) in times.iter_mut().zip([Way::Command, Way::Writing]) {
+                for (time, way) in times.iter_mut().zip([ZeroingMethod::Command, ZeroingMethod::Writing]) {
                     let begun = Instant::now();
                     if let Err(fall) = run(0..bytes, way)? {
                         return Ok(Err(fall));
                     }
                     *time = begun.elapsed();
                 }
-                trial = Some(Trial { bytes, command: times[0], writing: times[1] });
+                trial = Some(ZeroingTrial { bytes, command: times[0], writing: times[1] });
                 from = bytes;
             }
-            if let Err(fall) = run(from..disk.size_bytes(), trial.map_or(Way::Command, Trial::winner))? {
+            if let Err(fall) = run(from..disk.size_bytes(), trial.map_or(ZeroingMethod::Command, ZeroingTrial::winner))?
+            {
                 return Ok(Err(fall));
             }
             before += disk.size_bytes();
         }
-        Ok(Ok(trial.map(Trial::words).unwrap_or_default()))
+        Ok(Ok(trial.map(ZeroingTrial::describe).unwrap_or_default()))
     }
 
     /// Zeroes a part of a disk, before which so many bytes of others are done, and has it stay.
     fn pieces(
         &self,
-        method: Method,
-        (disk, before): (&dyn Disk, u64),
+        method: ErasureMethod,
+        (disk, before): (&dyn WritableDisk, u64),
         range: Range<u64>,
         (piece, zero): (u64, Zero<'_>),
-    ) -> Result<Result<(), Fall>, String> {
+    ) -> Result<Result<(), MethodFailure>, String> {
         let total = self.total_bytes();
         let mut offset = range.start;
         while offset < range.end {
             self.progress(method.name(), before + offset, total)?;
             let bytes = piece.min(range.end - offset);
             if let Err(error) = zero(disk, offset, bytes) {
-                return Ok(Err(Fall::Fell(format!("at byte {offset}: {}", chain(&error)))));
+                return Ok(Err(MethodFailure::Fell(format!("at byte {offset}: {}", chain(&error)))));
             }
             offset += bytes;
         }
-        Ok(disk.flush().map_err(|error| Fall::Fell(format!("flushing the disk's cache: {}", chain(&error)))))
+        Ok(disk.flush().map_err(|error| MethodFailure::Fell(format!("flushing the disk's cache: {}", chain(&error)))))
     }
 
     /// Awaits the end of a sanitize. It cannot be interrupted, and a reset could harm the drive, so neither a stop nor a
     /// halt leaves it alone; a run after a killed one awaits it as well.
-    fn follow(&self) -> Result<Result<String, Fall>, String> {
+    fn follow(&self) -> Result<Result<String, MethodFailure>, String> {
         let mut wish = None;
         let ended = self.poll(&mut wish);
-        self.heed(wish.as_ref(), SANITIZING, ended.as_ref())?;
+        self.check_stop_request(wish.as_ref(), SANITIZING, ended.as_ref())?;
         Ok(ended)
     }
 
     /// Polls the drive until its sanitize ends; `wish`: why the work was to stop or to pause when it was last asked for.
-    fn poll(&self, wish: &mut Option<String>) -> Result<String, Fall> {
+    fn poll(&self, wish: &mut Option<String>) -> Result<String, MethodFailure> {
         let (mut seen, mut still, mut silent) = (None, Duration::ZERO, 0);
         loop {
             match self.job.drive.poll() {
                 Ok(Poll::Ended(log)) => return Ok(log),
-                Ok(Poll::Failed(why)) => return Err(Fall::Fell(why)),
-                Ok(Poll::Idle) => return Err(Fall::Fell("the drive forgot that it was erasing".to_owned())),
+                Ok(Poll::Failed(why)) => return Err(MethodFailure::Fell(why)),
+                Ok(Poll::Idle) => return Err(MethodFailure::Fell("the drive forgot that it was erasing".to_owned())),
                 Ok(Poll::Running { progress }) => {
                     silent = 0;
                     if progress != seen {
                         (seen, still) = (progress, Duration::ZERO);
                     }
                     let (done, total) = self.sanitized(progress.unwrap_or(0));
-                    *wish = self.watch.tell(&blocking::despite(SANITIZING, wish.as_deref()), done, total);
+                    *wish = self.watch.report_progress(&blocking::despite(SANITIZING, wish.as_deref()), done, total);
                 }
                 Err(error) => {
                     silent += 1;
                     if silent > SILENT_POLLS_MAX {
                         let why = format!("the drive does not say how far it is: {}", chain(error.as_ref()));
-                        return Err(Fall::Stuck(why));
+                        return Err(MethodFailure::Stuck(why));
                     }
                 }
             }
             if still >= STALL_MAX {
                 let why = format!("the drive has made no progress for {} minutes", STALL_MAX.as_secs() / 60);
-                return Err(Fall::Stuck(why));
+                return Err(MethodFailure::Stuck(why));
             }
             still += POLL_PAUSE;
             self.watch.pause(POLL_PAUSE);
@@ -378,23 +398,23 @@ impl Run<'_> {
 }
 
 /// Makes so many bytes of a disk zero.
-type Zero<'a> = &'a dyn Fn(&dyn Disk, u64, u64) -> io::Result<()>;
+type Zero<'a> = &'a dyn Fn(&dyn WritableDisk, u64, u64) -> io::Result<()>;
 
 fn zeros() -> AlignedBuffer {
     AlignedBuffer::new(usize::try_from(PIECE_BYTES).unwrap_or_default())
 }
 
 /// At most [`PIECE_BYTES`] of them.
-fn write_zeros(disk: &dyn Disk, offset: u64, bytes: u64, zeros: &AlignedBuffer) -> io::Result<()> {
+fn write_zeros(disk: &dyn WritableDisk, offset: u64, bytes: u64, zeros: &AlignedBuffer) -> io::Result<()> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
     disk.write_at(offset, zeros.get(..bytes).unwrap_or(zeros))
 }
 
 /// The image writer's control on our watch.
-struct Checkpoint<'a>(&'a dyn Watch);
+struct Checkpoint<'a>(&'a dyn CleaningMonitor);
 
-impl Control for Checkpoint<'_> {
-    fn checkpoint(&self, progress: Progress) -> Result<(), Aborted> {
+impl WriteControl for Checkpoint<'_> {
+    fn checkpoint(&self, progress: WriteProgress) -> Result<(), Aborted> {
         self.0.checkpoint(&progress.phase.to_string(), progress.done_bytes, progress.total_bytes)
     }
 }

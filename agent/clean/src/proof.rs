@@ -30,7 +30,7 @@ const CANARY_MARK: &[u8] = b"FIRESTEEL CANARY\n";
 
 /// One place on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SamplePoint {
     pub offset: u64,
     pub canary: bool,
 }
@@ -47,13 +47,13 @@ pub enum Before {
 /// What was seen at one place before the erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    pub place: Place,
+    pub place: SamplePoint,
     pub before: [Before; SECTORS],
 }
 
 /// What reading back says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReadBackVerdict {
     /// Nothing of before is left where it was looked.
     Gone(Samples),
     /// Data is left; how much and where first.
@@ -75,13 +75,13 @@ pub fn places_wanted(size_bytes: u64) -> u64 {
 /// The places on a disk, ascending; the first and the last are the disk's. `seed` must not be known to
 /// the drive's maker: it comes from the kernel's random numbers.
 #[must_use]
-pub fn places(size_bytes: u64, block_bytes: u32, seed: &[u8; 32]) -> Vec<Place> {
+pub fn places(size_bytes: u64, block_bytes: u32, seed: &[u8; 32]) -> Vec<SamplePoint> {
     let sample = SAMPLE_BYTES as u64;
     let block = u64::from(block_bytes).max(1);
     let Some(last) = size_bytes.checked_sub(sample).map(|last| last / block * block) else { return Vec::new() };
     let wanted = places_wanted(size_bytes);
     let is_whole = wanted == size_bytes.div_ceil(sample);
-    let mut places: Vec<Place> = (0..wanted)
+    let mut places: Vec<SamplePoint> = (0..wanted)
         .map(|index| {
             let offset = if is_whole {
                 index * sample
@@ -97,7 +97,7 @@ pub fn places(size_bytes: u64, block_bytes: u32, seed: &[u8; 32]) -> Vec<Place> 
                 }
             };
             let nth = usize::try_from(index).unwrap_or(usize::MAX);
-            Place { offset: offset.min(last), canary: nth.is_multiple_of(CANARY_EVERY) || index + 1 == wanted }
+            SamplePoint { offset: offset.min(last), canary: nth.is_multiple_of(CANARY_EVERY) || index + 1 == wanted }
         })
         .collect();
     // The last place of a disk that is no multiple of a sample lies over the one before.
@@ -132,7 +132,7 @@ fn number(seed: &[u8; 32], index: u64) -> u64 {
 
 /// What is kept of a place's content; `None` where it could not be read.
 #[must_use]
-pub fn sample(place: Place, content: Option<&[u8]>) -> Sample {
+pub fn sample(place: SamplePoint, content: Option<&[u8]>) -> Sample {
     let mut before = [Before::Blank; SECTORS];
     for (sector, content) in before.iter_mut().zip(content.unwrap_or_default().chunks_exact(SECTOR_BYTES)) {
         if !is_blank(content) {
@@ -147,19 +147,19 @@ pub fn sample(place: Place, content: Option<&[u8]>) -> Sample {
 pub struct Check {
     zeros_are_due: bool,
     samples: Samples,
-    left: Left,
-    not_zero: Left,
-    unread: Left,
+    left: LeftoverSamples,
+    not_zero: LeftoverSamples,
+    unread: LeftoverSamples,
 }
 
 #[derive(Debug, Default)]
-struct Left {
+struct LeftoverSamples {
     count: u64,
     canaries: u64,
     first: Option<u64>,
 }
 
-impl Left {
+impl LeftoverSamples {
     fn add(&mut self, offset: u64, canary: bool) {
         self.count += 1;
         self.canaries += u64::from(canary);
@@ -206,7 +206,7 @@ impl Check {
     }
 
     /// For a place of which nothing is known from before: it must be blank.
-    pub fn add_blank(&mut self, place: Place, now: Option<&[u8]>) {
+    pub fn add_blank(&mut self, place: SamplePoint, now: Option<&[u8]>) {
         let Some(now) = now.filter(|now| now.len() == SAMPLE_BYTES) else {
             self.unread.add(place.offset, false);
             return;
@@ -222,19 +222,19 @@ impl Check {
     }
 
     #[must_use]
-    pub fn verdict(self) -> Verdict {
+    pub fn verdict(self) -> ReadBackVerdict {
         let texts = [self.left.text("hold what they held"), self.not_zero.text("are not zero")];
         let left: Vec<String> = texts.into_iter().flatten().collect();
         if !left.is_empty() {
-            return Verdict::Left(left.join("; "));
+            return ReadBackVerdict::Left(left.join("; "));
         }
         if let Some(why) = self.unread.text("could not be read back") {
-            return Verdict::Unread(why);
+            return ReadBackVerdict::Unread(why);
         }
         if self.samples.read_back == 0 {
-            return Verdict::Unread("nothing was read back".to_owned());
+            return ReadBackVerdict::Unread("nothing was read back".to_owned());
         }
-        Verdict::Gone(self.samples)
+        ReadBackVerdict::Gone(self.samples)
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     fn canaries_differ_and_are_seen_in_each_sector() {
         assert_ne!(canary(0, &SEED), canary(4096, &SEED));
         assert_ne!(canary(0, &SEED), canary(0, &[8; 32]));
-        let place = Place { offset: 4096, canary: true };
+        let place = SamplePoint { offset: 4096, canary: true };
         let content = canary(4096, &SEED);
         let taken = sample(place, Some(&content));
         assert!(taken.before.iter().all(|before| matches!(before, Before::Data(_))));
@@ -280,29 +280,29 @@ mod tests {
         now[3 * SECTOR_BYTES..4 * SECTOR_BYTES].copy_from_slice(&content[3 * SECTOR_BYTES..4 * SECTOR_BYTES]);
         check.add(&taken, Some(&now));
         let text = "1 sampled sectors (1 of canaries) hold what they held, the first at byte 5632";
-        assert_eq!(check.verdict(), Verdict::Left(text.to_owned()));
+        assert_eq!(check.verdict(), ReadBackVerdict::Left(text.to_owned()));
     }
 
     #[test]
     fn zeros_are_asked_for_where_they_are_due_and_noise_is_fine_elsewhere() {
-        let taken = sample(Place { offset: 0, canary: false }, Some(&[0; SAMPLE_BYTES]));
+        let taken = sample(SamplePoint { offset: 0, canary: false }, Some(&[0; SAMPLE_BYTES]));
         let mut noise = vec![0; SAMPLE_BYTES];
         noise[1000] = 1;
         for (due, gone) in [(false, true), (true, false)] {
             let mut check = Check::new(due);
             check.add(&taken, Some(&noise));
             let verdict = check.verdict();
-            assert_eq!(matches!(verdict, Verdict::Gone(_)), gone, "{verdict:?}");
+            assert_eq!(matches!(verdict, ReadBackVerdict::Gone(_)), gone, "{verdict:?}");
         }
     }
 
     #[test]
     fn what_was_not_read_proves_nothing() {
-        let taken = sample(Place { offset: 0, canary: false }, None);
+        let taken = sample(SamplePoint { offset: 0, canary: false }, None);
         let mut check = Check::new(false);
         check.add(&taken, None);
-        assert!(matches!(check.verdict(), Verdict::Unread(_)));
-        assert!(matches!(Check::new(true).verdict(), Verdict::Unread(_)));
+        assert!(matches!(check.verdict(), ReadBackVerdict::Unread(_)));
+        assert!(matches!(Check::new(true).verdict(), ReadBackVerdict::Unread(_)));
     }
 
     proptest! {
@@ -319,7 +319,7 @@ mod tests {
                 for place in &places {
                     prop_assert!(place.offset % u64::from(block) == 0 && place.offset + 4096 <= size);
                 }
-                let apart = |pair: &[Place]| {
+                let apart = |pair: &[SamplePoint]| {
                     pair[0].offset < pair[1].offset
                         && (!pair[0].canary || !pair[1].canary || pair[1].offset - pair[0].offset >= 4096)
                 };
@@ -332,7 +332,7 @@ mod tests {
         fn a_sector_that_stays_is_found(content: [u8; 32], stays in prop::option::of(0_usize..8)) {
             let before: Vec<u8> = content.iter().copied().cycle().take(SAMPLE_BYTES).collect();
             prop_assume!(!is_blank(&before));
-            let taken = sample(Place { offset: 1 << 20, canary: false }, Some(&before));
+            let taken = sample(SamplePoint { offset: 1 << 20, canary: false }, Some(&before));
             let mut now = vec![0xff; SAMPLE_BYTES];
             if let Some(index) = stays {
                 let sector = index * SECTOR_BYTES..(index + 1) * SECTOR_BYTES;
@@ -340,7 +340,7 @@ mod tests {
             }
             let mut check = Check::new(false);
             check.add(&taken, Some(&now));
-            prop_assert_eq!(matches!(check.verdict(), Verdict::Left(_)), stays.is_some());
+            prop_assert_eq!(matches!(check.verdict(), ReadBackVerdict::Left(_)), stays.is_some());
         }
     }
 }

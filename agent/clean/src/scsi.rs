@@ -4,21 +4,21 @@ use anyhow::{Context, bail};
 use firesteel_drives::{
     port::{Cdb, Data, Port},
     scsi::{
-        ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, Sanitize, Sense, decode_is_supported, is_supported,
+        ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, ScsiSanitize, Sense, decode_is_supported, is_supported,
         request_sense, sanitize, sense, test_unit_ready,
     },
 };
-use firesteel_sysfs::attach::Queue;
+use firesteel_sysfs::attach::BlockQueueLimits;
 
 use crate::{
-    climb::Fall,
-    drive::{Begun, Drive, Poll, fell, offer},
-    ladder::{Abilities, Method, Offer, Reach},
+    disk_erasure::MethodFailure,
+    drive::{Drive, DriveCommandProgress, Poll, fell, offer},
+    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
 };
 
 pub struct ScsiDrive<'a> {
     pub port: &'a dyn Port,
-    pub queue: Queue,
+    pub queue: BlockQueueLimits,
     /// Logical block: 512 or 4096.
     pub block_bytes: u32,
 }
@@ -41,7 +41,7 @@ impl ScsiDrive<'_> {
     }
 
     /// A disk that does not know how to tell what it knows, as most of the cheap ones, has no sanitize.
-    fn knows(&self, what: Sanitize) -> anyhow::Result<bool> {
+    fn knows(&self, what: ScsiSanitize) -> anyhow::Result<bool> {
         let mut data = [0; ANSWER_BYTES];
         let refused = self.send(&is_supported(SANITIZE, what as u8), Data::In(&mut data))?;
         match refused {
@@ -65,12 +65,12 @@ impl ScsiDrive<'_> {
         Ok(self.send(&test_unit_ready(), Data::None)?.unwrap_or_default())
     }
 
-    fn begin(&self, what: Sanitize) -> Result<Begun, Fall> {
+    fn begin(&self, what: ScsiSanitize) -> Result<DriveCommandProgress, MethodFailure> {
         let (command, list) = sanitize(what, self.block_bytes);
         let data = if list.is_empty() { Data::None } else { Data::Out(&list) };
         match self.send(&command, data).map_err(fell)? {
-            None => Ok(Begun::Running),
-            Some(sense) => Err(Fall::Fell(format!("the disk refused it: {sense}"))),
+            None => Ok(DriveCommandProgress::Running),
+            Some(sense) => Err(MethodFailure::Fell(format!("the disk refused it: {sense}"))),
         }
     }
 }
@@ -80,31 +80,31 @@ impl Drive for ScsiDrive<'_> {
         let busy = self.state()?.is_sanitizing();
         let mut offers = Vec::new();
         for (method, what) in [
-            (Method::SanitizeCrypto, Sanitize::Crypto),
-            (Method::SanitizeBlock, Sanitize::Block),
-            (Method::SanitizeOverwrite, Sanitize::Overwrite),
+            (ErasureMethod::SanitizeCrypto, ScsiSanitize::Crypto),
+            (ErasureMethod::SanitizeBlock, ScsiSanitize::Block),
+            (ErasureMethod::SanitizeOverwrite, ScsiSanitize::Overwrite),
         ] {
             // A disk that is at it answers to little else.
             if !busy && self.knows(what)? {
-                offers.push(Offer { method, reach: Reach::Disk, barred: None });
+                offers.push(MethodOffer { method, reach: EraseReach::Disk, barred: None });
             }
         }
         offers.extend(offer(self.queue));
         Ok(Abilities { offers, rotational: self.queue.rotational, busy, ..Abilities::default() })
     }
 
-    fn erase(&self, method: Method) -> Result<Begun, Fall> {
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
         match method {
-            Method::SanitizeCrypto => self.begin(Sanitize::Crypto),
-            Method::SanitizeBlock => self.begin(Sanitize::Block),
-            Method::SanitizeOverwrite => self.begin(Sanitize::Overwrite),
-            Method::FormatCrypto
-            | Method::FormatUserData
-            | Method::SecureEraseEnhanced
-            | Method::SecureErase
-            | Method::WriteZeroes
-            | Method::Overwrite
-            | Method::Metadata => Err(Fall::Fell(format!("SCSI has no command for {method}"))),
+            ErasureMethod::SanitizeCrypto => self.begin(ScsiSanitize::Crypto),
+            ErasureMethod::SanitizeBlock => self.begin(ScsiSanitize::Block),
+            ErasureMethod::SanitizeOverwrite => self.begin(ScsiSanitize::Overwrite),
+            ErasureMethod::FormatCrypto
+            | ErasureMethod::FormatUserData
+            | ErasureMethod::SecureEraseEnhanced
+            | ErasureMethod::SecureErase
+            | ErasureMethod::WriteZeroes
+            | ErasureMethod::Overwrite
+            | ErasureMethod::Metadata => Err(MethodFailure::Fell(format!("SCSI has no command for {method}"))),
         }
     }
 
@@ -114,7 +114,7 @@ impl Drive for ScsiDrive<'_> {
             return Ok(Poll::Running { progress: state.progress });
         }
         if state.is_sanitize_failed() {
-            let left = self.settle().err().map(|error| format!("; {error:#}")).unwrap_or_default();
+            let left = self.undo_incomplete_erasure().err().map(|error| format!("; {error:#}")).unwrap_or_default();
             return Ok(Poll::Failed(format!("{state}{left}")));
         }
         // Power-on and reset are told once (unit attention); only a ready disk has ended.
@@ -124,11 +124,11 @@ impl Drive for ScsiDrive<'_> {
         Ok(Poll::Ended("SCSI disk ready after SANITIZE; it keeps no log of it".to_owned()))
     }
 
-    fn settle(&self) -> anyhow::Result<()> {
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()> {
         if !self.state()?.is_sanitize_failed() {
             return Ok(());
         }
-        let (command, _) = sanitize(Sanitize::ExitFailureMode, self.block_bytes);
+        let (command, _) = sanitize(ScsiSanitize::ExitFailureMode, self.block_bytes);
         match self.send(&command, Data::None)? {
             None => Ok(()),
             Some(sense) => {

@@ -8,7 +8,7 @@ use firesteel_images::write::Aborted;
 const BEAT: Duration = Duration::from_secs(2);
 
 /// The caller: shows how far the work is, holds it while it must pause, and stops it.
-pub trait Watch {
+pub trait CleaningMonitor {
     /// Called between pieces of work; may block.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ pub trait Watch {
 
     /// Called now and then while the drive is at a command that nothing can interrupt; must not block. The
     /// answer is why the work would have to stop or to pause, were that possible.
-    fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String>;
+    fn report_progress(&self, activity: &str, done: u64, total: u64) -> Option<String>;
 
     /// Between two such calls.
     fn beat(&self) -> Duration {

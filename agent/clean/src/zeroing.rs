@@ -15,21 +15,21 @@ const TRIAL_BYTES_MAX: u64 = 256 << 20;
 const FASTER_TENTHS: u128 = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ZeroingMethod {
     Command,
     Writing,
 }
 
 /// What both took on the first bytes of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trial {
+pub(super) struct ZeroingTrial {
     /// How many these are.
     pub(super) bytes: u64,
     pub(super) command: Duration,
     pub(super) writing: Duration,
 }
 
-impl Trial {
+impl ZeroingTrial {
     /// How many bytes of a disk of this size are worth one, if any.
     pub(super) fn bytes_of(disk_bytes: u64) -> Option<u64> {
         let part = disk_bytes / PART / TRIAL_BYTES_MIN * TRIAL_BYTES_MIN;
@@ -37,16 +37,16 @@ impl Trial {
     }
 
     /// Which way does the rest.
-    pub(super) fn winner(self) -> Way {
+    pub(super) fn winner(self) -> ZeroingMethod {
         let is_faster = self.writing.as_nanos() * FASTER_TENTHS < self.command.as_nanos() * 10;
-        if is_faster { Way::Writing } else { Way::Command }
+        if is_faster { ZeroingMethod::Writing } else { ZeroingMethod::Command }
     }
 
     /// For the receipt, where the command was not what erased the disk.
-    pub(super) fn words(self) -> String {
+    pub(super) fn describe(self) -> String {
         match self.winner() {
-            Way::Command => String::new(),
-            Way::Writing => format!(
+            ZeroingMethod::Command => String::new(),
+            ZeroingMethod::Writing => format!(
                 "zeros were written in place of the drive's command: {} MiB took {:.3} s and not {:.3} s",
                 self.bytes >> 20,
                 self.writing.as_secs_f64(),
@@ -63,18 +63,18 @@ mod tests {
     #[test]
     fn writing_must_be_clearly_faster() {
         for (command, writing, expected) in [
-            (0, 0, Way::Command),
-            (1, 900, Way::Command),
-            (1000, 1000, Way::Command),
-            (1000, 900, Way::Command),
-            (1000, 834, Way::Command),
-            (1000, 833, Way::Writing),
-            (190, 60, Way::Writing),
+            (0, 0, ZeroingMethod::Command),
+            (1, 900, ZeroingMethod::Command),
+            (1000, 1000, ZeroingMethod::Command),
+            (1000, 900, ZeroingMethod::Command),
+            (1000, 834, ZeroingMethod::Command),
+            (1000, 833, ZeroingMethod::Writing),
+            (190, 60, ZeroingMethod::Writing),
         ] {
             let [command, writing] = [command, writing].map(Duration::from_millis);
-            let trial = Trial { bytes: 4 << 20, command, writing };
+            let trial = ZeroingTrial { bytes: 4 << 20, command, writing };
             assert_eq!(trial.winner(), expected, "{trial:?}");
-            assert_eq!(trial.words().is_empty(), expected == Way::Command, "{}", trial.words());
+            assert_eq!(trial.describe().is_empty(), expected == ZeroingMethod::Command, "{}", trial.describe());
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
         for (disk_mib, trial_mib) in
             [(511, None), (512, Some(4)), (1024, Some(8)), (1500, Some(8)), (1 << 24, Some(256))]
         {
-            assert_eq!(Trial::bytes_of(disk_mib << 20), trial_mib.map(|mib: u64| mib << 20), "{disk_mib} MiB");
+            assert_eq!(ZeroingTrial::bytes_of(disk_mib << 20), trial_mib.map(|mib: u64| mib << 20), "{disk_mib} MiB");
         }
     }
 }

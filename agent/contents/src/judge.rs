@@ -1,10 +1,10 @@
 //! The rule: what of a disk's contents speaks against erasing it. Pure.
 
-use super::{DiskContents, Finding, Owner};
+use super::{ContentOwner, DiskContents, ProtectedContent};
 
 /// What a disk may have and still be its host's own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Own<'a> {
+pub struct OwnershipClaim<'a> {
     /// Names that the host had under its last systems, and GUIDs of the tables that its installations got.
     pub names: &'a [String],
     /// The journal says that the disk was blank or this host's own when its present owner got it: whatever that owner
@@ -14,7 +14,7 @@ pub struct Own<'a> {
     pub is_named: bool,
 }
 
-impl Own<'_> {
+impl OwnershipClaim<'_> {
     /// Whether a name is one of this host's: by its first label, in either case.
     fn is_named(&self, host: &str) -> bool {
         let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -29,7 +29,7 @@ impl Own<'_> {
 
 /// What the disk's contents say against erasing it, a reason each with its place.
 #[must_use]
-pub fn objections(contents: &DiskContents, own: Own<'_>) -> Vec<String> {
+pub fn objections(contents: &DiskContents, own: OwnershipClaim<'_>) -> Vec<String> {
     let mut reasons = contents.barred.clone();
     if !own.is_named {
         reasons.extend(contents.attached.iter().cloned());
@@ -48,11 +48,11 @@ pub fn objections(contents: &DiskContents, own: Own<'_>) -> Vec<String> {
 
 /// Whether this finding stops an erasure on a disk without this host's mark.
 #[must_use]
-pub fn is_foreign(finding: &Finding, own: Own<'_>) -> bool {
+pub fn is_foreign(finding: &ProtectedContent, own: OwnershipClaim<'_>) -> bool {
     let is_named_for_others = match &finding.owner {
-        Owner::Unnamed => false,
-        Owner::Host(host) => !own.was_vacant && !own.is_named(host),
-        Owner::Shared(_) => true,
+        ContentOwner::Unnamed => false,
+        ContentOwner::Host(host) => !own.was_vacant && !own.is_named(host),
+        ContentOwner::Shared(_) => true,
     };
     finding.kind.is_of_clusters() || is_named_for_others
 }
@@ -60,58 +60,66 @@ pub fn is_foreign(finding: &Finding, own: Own<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Unread};
+    use crate::{ContentKind, Unread};
 
     const GUID: &str = "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f";
 
-    fn finding(kind: Kind, owner: Owner) -> Finding {
-        Finding { place: "partition 2".into(), kind, name: "v".into(), owner }
+    fn finding(kind: ContentKind, owner: ContentOwner) -> ProtectedContent {
+        ProtectedContent { place: "partition 2".into(), kind, name: "v".into(), owner }
     }
 
-    fn holds(findings: Vec<Finding>) -> DiskContents {
+    fn holds(findings: Vec<ProtectedContent>) -> DiskContents {
         DiskContents { guid: GUID.into(), findings, ..DiskContents::default() }
     }
 
     #[test]
     fn clusters_and_strangers_stop_a_wipe_and_a_hosts_own_volumes_do_not() {
         let names = ["node-1.example.org".to_owned(), String::new()];
-        let host = |name: &str| Owner::Host(name.to_owned());
-        let shared = || Owner::Shared("lock_dlm a:b".into());
+        let host = |name: &str| ContentOwner::Host(name.to_owned());
+        let shared = || ContentOwner::Shared("lock_dlm a:b".into());
         // The last two: on a disk of which nothing is known, and on one that was vacant.
         for (kind, owner, stops, stops_vacant) in [
-            (Kind::Vmfs, Owner::Unnamed, true, true),
-            (Kind::Vsan, Owner::Unnamed, true, true),
-            (Kind::Ceph, Owner::Unnamed, true, true),
-            (Kind::Zfs, host("node-1"), true, true),
-            (Kind::Unknown, Owner::Unnamed, true, true),
-            (Kind::Lvm, Owner::Unnamed, false, false),
-            (Kind::Lvm, host("NODE-1"), false, false),
-            (Kind::Lvm, host("node-2"), true, false),
-            (Kind::Lvm, shared(), true, true),
-            (Kind::Md, Owner::Unnamed, false, false),
-            (Kind::Md, host("other"), true, false),
-            (Kind::Bcache, Owner::Unnamed, false, false),
+            (ContentKind::Vmfs, ContentOwner::Unnamed, true, true),
+            (ContentKind::Vsan, ContentOwner::Unnamed, true, true),
+            (ContentKind::Ceph, ContentOwner::Unnamed, true, true),
+            (ContentKind::Zfs, host("node-1"), true, true),
+            (ContentKind::Unknown, ContentOwner::Unnamed, true, true),
+            (ContentKind::Lvm, ContentOwner::Unnamed, false, false),
+            (ContentKind::Lvm, host("NODE-1"), false, false),
+            (ContentKind::Lvm, host("node-2"), true, false),
+            (ContentKind::Lvm, shared(), true, true),
+            (ContentKind::Md, ContentOwner::Unnamed, false, false),
+            (ContentKind::Md, host("other"), true, false),
+            (ContentKind::Bcache, ContentOwner::Unnamed, false, false),
         ] {
             let contents = holds(vec![finding(kind, owner)]);
-            let stop =
-                |was_vacant| !objections(&contents, Own { names: &names, was_vacant, ..Own::default() }).is_empty();
+            let stop = |was_vacant| {
+                !objections(&contents, OwnershipClaim { names: &names, was_vacant, ..OwnershipClaim::default() })
+                    .is_empty()
+            };
             assert_eq!((stop(false), stop(true)), (stops, stops_vacant), "{:?}", contents.findings);
         }
-        let reasons = objections(&holds(vec![finding(Kind::Lvm, host("node-2"))]), Own::default());
+        let reasons = objections(&holds(vec![finding(ContentKind::Lvm, host("node-2"))]), OwnershipClaim::default());
         assert_eq!(reasons, ["partition 2: it holds LVM \"v\" of host \"node-2\""]);
     }
 
     #[test]
     fn a_marked_disk_is_its_hosts_whatever_it_made_there() {
-        let mut contents =
-            holds(vec![finding(Kind::Zfs, Owner::Host("x".into())), finding(Kind::Ceph, Owner::Unnamed)]);
+        let mut contents = holds(vec![
+            finding(ContentKind::Zfs, ContentOwner::Host("x".into())),
+            finding(ContentKind::Ceph, ContentOwner::Unnamed),
+        ]);
         contents.unread = vec![Unread { place: "the disk".into(), why: "a chain that is cut".into(), failed: false }];
-        assert_eq!(objections(&contents, Own::default()).len(), 3);
+        assert_eq!(objections(&contents, OwnershipClaim::default()).len(), 3);
         let names = [GUID.to_ascii_uppercase()];
-        assert!(objections(&contents, Own { names: &names, ..Own::default() }).is_empty());
+        assert!(objections(&contents, OwnershipClaim { names: &names, ..OwnershipClaim::default() }).is_empty());
         contents.guid.clear();
         let names = [String::new()];
-        assert_eq!(objections(&contents, Own { names: &names, ..Own::default() }).len(), 3, "no GUID is no mark");
+        assert_eq!(
+            objections(&contents, OwnershipClaim { names: &names, ..OwnershipClaim::default() }).len(),
+            3,
+            "no GUID is no mark"
+        );
     }
 
     #[test]
@@ -123,10 +131,10 @@ mod tests {
         };
         let failed = "partition 9: what it holds is not known: I/O error";
         let cut = "partition 9: what it holds is not known: a chain that is cut";
-        assert_eq!(objections(&contents, Own::default()), [cut, failed]);
-        assert_eq!(objections(&contents, Own { was_vacant: true, ..Own::default() }), [failed]);
+        assert_eq!(objections(&contents, OwnershipClaim::default()), [cut, failed]);
+        assert_eq!(objections(&contents, OwnershipClaim { was_vacant: true, ..OwnershipClaim::default() }), [failed]);
         let names = [GUID.to_owned()];
-        assert_eq!(objections(&contents, Own { names: &names, ..Own::default() }), [failed]);
+        assert_eq!(objections(&contents, OwnershipClaim { names: &names, ..OwnershipClaim::default() }), [failed]);
     }
 
     #[test]
@@ -134,8 +142,8 @@ mod tests {
         let attached = vec!["it is on USB".into()];
         let contents = DiskContents { barred: vec!["it has two paths".into()], attached, ..holds(Vec::new()) };
         let names = [GUID.to_owned()];
-        let own = Own { names: &names, was_vacant: true, is_named: false };
+        let own = OwnershipClaim { names: &names, was_vacant: true, is_named: false };
         assert_eq!(objections(&contents, own), ["it has two paths", "it is on USB"]);
-        assert_eq!(objections(&contents, Own { is_named: true, ..own }), ["it has two paths"]);
+        assert_eq!(objections(&contents, OwnershipClaim { is_named: true, ..own }), ["it has two paths"]);
     }
 }

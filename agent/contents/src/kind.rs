@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ContentKind {
     Vmfs,
     Vsan,
     Gfs2,
@@ -32,7 +32,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl ContentKind {
     /// Whether the format is made to be used by several hosts, so that no single one owns what it finds.
     #[must_use]
     pub fn is_of_clusters(self) -> bool {
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ContentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Vmfs => "VMFS",

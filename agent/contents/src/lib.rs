@@ -12,11 +12,12 @@
 //!
 //! 1. That the running agent was loaded from it, or that it has several paths ([`DiskContents::barred`]), always stops.
 //!    That it is a removable medium, on USB or behind a network ([`DiskContents::attached`]) stops unless the owner names
-//!    the disk ([`Own::is_named`]).
+//!    the disk ([`OwnershipClaim::is_named`]).
 //! 2. A disk that bears the mark of an installation of this host (the GUID of its table) is this host's, with all on it.
-//! 3. What is made for clusters stops ([`Kind::is_of_clusters`], [`Owner::Shared`]).
+//! 3. What is made for clusters stops ([`ContentKind::is_of_clusters`], [`ContentOwner::Shared`]).
 //! 4. What names another host as its owner stops, and so does what was seen and not understood ([`Unread`]), unless the
-//!    disk was blank or this host's own when its present owner got it ([`Own::was_vacant`]): that owner made it.
+//!    disk was blank or this host's own when its present owner got it ([`OwnershipClaim::was_vacant`]): that owner made
+//!    it.
 //! 5. All else is ordinary.
 
 mod judge;
@@ -26,8 +27,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use judge::{Own, is_foreign, objections};
-pub use kind::Kind;
+pub use judge::{OwnershipClaim, is_foreign, objections};
+pub use kind::ContentKind;
 
 /// Most findings of one disk that are kept; those that can stop an erasure come first.
 pub const FINDINGS_MAX: usize = 32;
@@ -39,7 +40,7 @@ pub const UNREAD_MAX: usize = 16;
 /// Whom a format names as its user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Owner {
+pub enum ContentOwner {
     /// The format has no such field, or it is empty.
     #[default]
     Unnamed,
@@ -50,20 +51,20 @@ pub enum Owner {
 
 /// A volume, pool, array or filesystem that is more than one host's ordinary data.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Finding {
+pub struct ProtectedContent {
     /// Where it stands, for people: `the disk`, `partition 3`, `volume "vg/data"`.
     pub place: String,
-    pub kind: Kind,
+    pub kind: ContentKind,
     /// Volume, pool or array, as the format names it; empty where it does not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     #[serde(default, skip_serializing_if = "is_unnamed")]
-    pub owner: Owner,
+    pub owner: ContentOwner,
 }
 
 /// An ordinary table or filesystem, as blkid names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Plain {
+pub struct OrdinaryContent {
     pub place: String,
     pub name: String,
 }
@@ -87,9 +88,9 @@ pub struct DiskContents {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub guid: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ProtectedContent>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub plain: Vec<Plain>,
+    pub plain: Vec<OrdinaryContent>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
     /// What speaks against erasing it whatever it holds: several paths, and what was started from it.
@@ -108,20 +109,20 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-fn is_unnamed(owner: &Owner) -> bool {
-    *owner == Owner::Unnamed
+fn is_unnamed(owner: &ContentOwner) -> bool {
+    *owner == ContentOwner::Unnamed
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ProtectedContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         if !self.name.is_empty() {
             write!(f, " {:?}", self.name)?;
         }
         match &self.owner {
-            Owner::Unnamed => Ok(()),
-            Owner::Host(host) => write!(f, " of host {host:?}"),
-            Owner::Shared(by) => write!(f, " shared by {by}"),
+            ContentOwner::Unnamed => Ok(()),
+            ContentOwner::Host(host) => write!(f, " of host {host:?}"),
+            ContentOwner::Shared(by) => write!(f, " shared by {by}"),
         }
     }
 }
@@ -166,18 +167,18 @@ impl DiskContents {
     /// The same with each text changed by `change`, for an end that trusts no text of the other.
     #[must_use]
     pub fn with_texts(&self, change: &dyn Fn(&str) -> String) -> Self {
-        let owner = |owner: &Owner| match owner {
-            Owner::Unnamed => Owner::Unnamed,
-            Owner::Host(host) => Owner::Host(change(host)),
-            Owner::Shared(by) => Owner::Shared(change(by)),
+        let owner = |owner: &ContentOwner| match owner {
+            ContentOwner::Unnamed => ContentOwner::Unnamed,
+            ContentOwner::Host(host) => ContentOwner::Host(change(host)),
+            ContentOwner::Shared(by) => ContentOwner::Shared(change(by)),
         };
-        let finding = |one: &Finding| Finding {
+        let finding = |one: &ProtectedContent| ProtectedContent {
             place: change(&one.place),
             kind: one.kind,
             name: change(&one.name),
             owner: owner(&one.owner),
         };
-        let plain = |one: &Plain| Plain { place: change(&one.place), name: change(&one.name) };
+        let plain = |one: &OrdinaryContent| OrdinaryContent { place: change(&one.place), name: change(&one.name) };
         let unread = |one: &Unread| Unread { place: change(&one.place), why: change(&one.why), failed: one.failed };
         Self {
             guid: change(&self.guid),
@@ -203,12 +204,12 @@ impl DiskContents {
 }
 
 /// What may stop an erasure has the least.
-fn weight(finding: &Finding) -> u8 {
+fn weight(finding: &ProtectedContent) -> u8 {
     match (&finding.owner, finding.kind.is_of_clusters()) {
         (_, true) => 0,
-        (Owner::Shared(_), false) => 1,
-        (Owner::Host(_), false) => 2,
-        (Owner::Unnamed, false) => 3,
+        (ContentOwner::Shared(_), false) => 1,
+        (ContentOwner::Host(_), false) => 2,
+        (ContentOwner::Unnamed, false) => 3,
     }
 }
 
@@ -216,20 +217,24 @@ fn weight(finding: &Finding) -> u8 {
 mod tests {
     use super::*;
 
-    fn finding(kind: Kind, owner: Owner) -> Finding {
-        Finding { place: "partition 1".into(), kind, name: "v".into(), owner }
+    fn finding(kind: ContentKind, owner: ContentOwner) -> ProtectedContent {
+        ProtectedContent { place: "partition 1".into(), kind, name: "v".into(), owner }
     }
 
     #[test]
     fn what_stops_is_kept_where_there_is_too_much() {
-        let mut many: Vec<Finding> =
-            (0..100).map(|number| Finding { name: number.to_string(), ..finding(Kind::Lvm, Owner::Unnamed) }).collect();
-        many.push(finding(Kind::Lvm, Owner::Host("nas".into())));
-        many.push(finding(Kind::Vmfs, Owner::Unnamed));
+        let mut many: Vec<ProtectedContent> = (0..100)
+            .map(|number| ProtectedContent {
+                name: number.to_string(),
+                ..finding(ContentKind::Lvm, ContentOwner::Unnamed)
+            })
+            .collect();
+        many.push(finding(ContentKind::Lvm, ContentOwner::Host("nas".into())));
+        many.push(finding(ContentKind::Vmfs, ContentOwner::Unnamed));
         let contents = DiskContents { findings: many, ..DiskContents::default() }.bounded();
         assert_eq!((contents.findings.len(), contents.more), (FINDINGS_MAX, 70));
-        assert_eq!(contents.findings[0].kind, Kind::Vmfs);
-        assert_eq!(contents.findings[1].owner, Owner::Host("nas".into()));
+        assert_eq!(contents.findings[0].kind, ContentKind::Vmfs);
+        assert_eq!(contents.findings[1].owner, ContentOwner::Host("nas".into()));
         assert_eq!(contents.lines().last().map(String::as_str), Some("70 more that are not listed"));
     }
 
@@ -238,10 +243,10 @@ mod tests {
         assert!(DiskContents::default().is_blank());
         let reached = DiskContents { attached: vec!["it is on USB".into()], ..DiskContents::default() };
         assert!(reached.is_blank(), "how it is reached is not on it");
-        let plain = vec![Plain { place: "the disk".into(), name: "dos".into() }];
+        let plain = vec![OrdinaryContent { place: "the disk".into(), name: "dos".into() }];
         assert!(!DiskContents { plain, ..DiskContents::default() }.is_blank());
         let mut forgotten = DiskContents {
-            plain: vec![Plain { place: "the disk".into(), name: "ext4".into() }],
+            plain: vec![OrdinaryContent { place: "the disk".into(), name: "ext4".into() }],
             ..DiskContents::default()
         };
         assert!(forgotten.forget_plain() && !forgotten.is_blank() && !forgotten.forget_plain());
@@ -253,7 +258,10 @@ mod tests {
     fn on_the_wire_it_is_short_and_stands_for_itself() -> Result<(), serde_json::Error> {
         assert_eq!(serde_json::to_string(&DiskContents::default())?, "{}");
         let contents = DiskContents {
-            findings: vec![finding(Kind::Lvm, Owner::Host("nas".into())), finding(Kind::Vmfs, Owner::Unnamed)],
+            findings: vec![
+                finding(ContentKind::Lvm, ContentOwner::Host("nas".into())),
+                finding(ContentKind::Vmfs, ContentOwner::Unnamed),
+            ],
             unread: vec![Unread { place: "the disk".into(), why: "x".into(), failed: false }],
             ..DiskContents::default()
         };
@@ -264,7 +272,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&contents)?, text);
         assert_eq!(serde_json::from_str::<DiskContents>(text)?, contents);
         let newer: DiskContents = serde_json::from_str(r#"{"findings":[{"place":"p","kind":"of-tomorrow"}]}"#)?;
-        assert_eq!(newer.findings[0].kind, Kind::Unknown);
+        assert_eq!(newer.findings[0].kind, ContentKind::Unknown);
         Ok(())
     }
 
@@ -272,13 +280,13 @@ mod tests {
     fn every_text_is_changed() {
         let contents = DiskContents {
             guid: "\u{1b}".into(),
-            findings: vec![Finding {
+            findings: vec![ProtectedContent {
                 place: "\u{1b}".into(),
-                kind: Kind::Md,
+                kind: ContentKind::Md,
                 name: "\u{1b}".into(),
-                owner: Owner::Shared("\u{1b}".into()),
+                owner: ContentOwner::Shared("\u{1b}".into()),
             }],
-            plain: vec![Plain { place: "\u{1b}".into(), name: "\u{1b}".into() }],
+            plain: vec![OrdinaryContent { place: "\u{1b}".into(), name: "\u{1b}".into() }],
             unread: vec![Unread { place: "\u{1b}".into(), why: "\u{1b}".into(), failed: true }],
             barred: vec!["\u{1b}".into()],
             attached: vec!["\u{1b}".into()],

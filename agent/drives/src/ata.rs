@@ -126,7 +126,7 @@ pub fn security(command: Security) -> (Cdb, Option<[u8; SECTOR_BYTES]>) {
 
 /// Subcommands of SANITIZE DEVICE (7.36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sanitize {
+pub enum AtaSanitize {
     Status,
     /// Leaves the failure mode that a failed sanitize brought.
     ClearFailure,
@@ -137,15 +137,15 @@ pub enum Sanitize {
 }
 
 #[must_use]
-pub fn sanitize(what: Sanitize) -> Cdb {
-    /// A drive that failed may be brought back by [`Sanitize::ClearFailure`].
+pub fn sanitize(what: AtaSanitize) -> Cdb {
+    /// A drive that failed may be brought back by [`AtaSanitize::ClearFailure`].
     const FAILURE_MODE: u16 = 1 << 4;
     let (feature, count, lba) = match what {
-        Sanitize::Status => (0x0000, 0, 0),
-        Sanitize::ClearFailure => (0x0000, 1, 0),
-        Sanitize::Crypto => (0x0011, FAILURE_MODE, 0x4372_7970),
-        Sanitize::Block => (0x0012, FAILURE_MODE, 0x426b_4572),
-        Sanitize::Overwrite => (0x0014, FAILURE_MODE | 1, 0x4f57_0000_0000),
+        AtaSanitize::Status => (0x0000, 0, 0),
+        AtaSanitize::ClearFailure => (0x0000, 1, 0),
+        AtaSanitize::Crypto => (0x0011, FAILURE_MODE, 0x4372_7970),
+        AtaSanitize::Block => (0x0012, FAILURE_MODE, 0x426b_4572),
+        AtaSanitize::Overwrite => (0x0014, FAILURE_MODE | 1, 0x4f57_0000_0000),
     };
     let registers = Registers { command: SANITIZE, feature, count, lba, extend: true, answers: true, ..PLAIN };
     cdb(registers, COMMAND_TIMEOUT)
@@ -180,7 +180,7 @@ pub struct SecurityState {
 
 /// IDENTIFY DEVICE (7.13.6): what matters for erasing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct AtaIdentifyData {
     pub serial: String,
     pub model: String,
     pub firmware: String,
@@ -199,7 +199,7 @@ pub struct Identity {
     pub has_accessible_max: bool,
 }
 
-impl Identity {
+impl AtaIdentifyData {
     /// How long to wait for an erase: twice what the drive says.
     #[must_use]
     pub fn timeout(&self, enhanced: bool) -> Duration {
@@ -216,7 +216,7 @@ impl Identity {
 
 /// `None`: too short, or a checksum that does not hold.
 #[must_use]
-pub fn decode_identity(data: &[u8]) -> Option<Identity> {
+pub fn decode_identity(data: &[u8]) -> Option<AtaIdentifyData> {
     let data: &[u8; SECTOR_BYTES] = data.first_chunk()?;
     let sum = data.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     if data[510] == 0xa5 && sum != 0 {
@@ -235,7 +235,7 @@ pub fn decode_identity(data: &[u8]) -> Option<Identity> {
     let blocks = (100..104).rev().fold(0, |blocks: u64, index| blocks << 16 | u64::from(word(index)));
     let short = u64::from(word(61)) << 16 | u64::from(word(60));
     let sanitize = bit(59, 12);
-    Some(Identity {
+    Some(AtaIdentifyData {
         serial: text(10..20),
         firmware: text(23..27),
         model: text(27..47),
@@ -274,14 +274,14 @@ pub fn decode_configuration_overlay(data: &[u8]) -> Option<u64> {
 
 /// The drive's registers after a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct AtaStatusRegisters {
     pub error: u8,
     pub count: u16,
     pub lba: u64,
     pub status: u8,
 }
 
-impl Answer {
+impl AtaStatusRegisters {
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.status & 1 != 0
@@ -290,9 +290,9 @@ impl Answer {
 
 /// The drive's registers in the sense data of an ATA command (SAT-4, 12.2.2.6).
 #[must_use]
-pub fn answer(sense: &Sense) -> Option<Answer> {
+pub fn answer(sense: &Sense) -> Option<AtaStatusRegisters> {
     let [_, _, _, error, count_15, count_7, lba_31, lba_7, lba_39, lba_15, lba_47, lba_23, _, status] = sense.ata?;
-    Some(Answer {
+    Some(AtaStatusRegisters {
         error,
         count: u16::from_be_bytes([count_15, count_7]),
         lba: u64::from_be_bytes([0, 0, lba_47, lba_39, lba_31, lba_23, lba_15, lba_7]),
@@ -312,7 +312,7 @@ pub enum SanitizeState {
 
 /// What SANITIZE STATUS EXT says (7.36.7).
 #[must_use]
-pub fn sanitize_state(answer: &Answer) -> SanitizeState {
+pub fn sanitize_state(answer: &AtaStatusRegisters) -> SanitizeState {
     if answer.is_error() {
         return SanitizeState::Failed(match answer.lba & 0xff {
             1 => "the sanitize did not succeed",
@@ -356,10 +356,10 @@ mod tests {
     fn commands_are_as_the_specification_has_them() {
         let hex = |cdb: Cdb| hex::encode(cdb.bytes);
         assert_eq!(hex(identify()), "85080e0000000100000000000040ec00");
-        assert_eq!(hex(sanitize(Sanitize::Status)), "8507200000000000000000000040b400");
+        assert_eq!(hex(sanitize(AtaSanitize::Status)), "8507200000000000000000000040b400");
         // Block address 426b4572h: bits 31 to 24, 7 to 0, 39 to 32, 15 to 8, 47 to 40, 23 to 16.
-        assert_eq!(hex(sanitize(Sanitize::Block)), "8507200012001042720045006b40b400");
-        let overwrite = sanitize(Sanitize::Overwrite).bytes;
+        assert_eq!(hex(sanitize(AtaSanitize::Block)), "8507200012001042720045006b40b400");
+        let overwrite = sanitize(AtaSanitize::Overwrite).bytes;
         assert_eq!((overwrite[6], overwrite[9], overwrite[11]), (0x11, 0x57, 0x4f));
         let (command, block) = security(Security::Erase { enhanced: true, timeout: COMMAND_TIMEOUT });
         let block = block.unwrap();
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn sanitize_states() {
-        let state = |count, lba, status| sanitize_state(&Answer { error: 0, count, lba, status });
+        let state = |count, lba, status| sanitize_state(&AtaStatusRegisters { error: 0, count, lba, status });
         assert_eq!(state(0, 0, 0x50), SanitizeState::Idle);
         assert_eq!(state(1 << 14, 0x8000, 0x50), SanitizeState::Running(0x8000));
         assert_eq!(state(1 << 15, 0xffff, 0x50), SanitizeState::Completed);

@@ -166,7 +166,7 @@ pub fn format(nsid: u32, namespace: &Namespace, erase: SecureErase) -> NvmeComma
 
 /// Sanitize actions (5.24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum NvmeSanitizeAction {
     ExitFailureMode = 1,
     Block = 2,
     Overwrite = 3,
@@ -176,13 +176,13 @@ pub enum Action {
 /// Begins a sanitize that, if it fails, can be left (`AUSE`): a drive that failed once must not stay
 /// unusable. One overwrite pass with zeros.
 #[must_use]
-pub fn sanitize(action: Action) -> NvmeCommand {
+pub fn sanitize(action: NvmeSanitizeAction) -> NvmeCommand {
     const UNRESTRICTED_EXIT: u32 = 1 << 3;
     const ONE_PASS: u32 = 1 << 4;
     let options = match action {
-        Action::ExitFailureMode => 0,
-        Action::Block | Action::Crypto => UNRESTRICTED_EXIT,
-        Action::Overwrite => UNRESTRICTED_EXIT | ONE_PASS,
+        NvmeSanitizeAction::ExitFailureMode => 0,
+        NvmeSanitizeAction::Block | NvmeSanitizeAction::Crypto => UNRESTRICTED_EXIT,
+        NvmeSanitizeAction::Overwrite => UNRESTRICTED_EXIT | ONE_PASS,
     };
     NvmeCommand { opcode: SANITIZE, cdw10: action as u32 | options, timeout: COMMAND_TIMEOUT, ..NvmeCommand::default() }
 }
@@ -201,7 +201,7 @@ pub fn sanitize_log() -> NvmeCommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum NvmeSanitizeProgress {
     Never,
     Completed,
     Running,
@@ -215,7 +215,7 @@ pub enum State {
 pub struct SanitizeLog {
     /// In 65536ths.
     pub progress: u16,
-    pub state: State,
+    pub state: NvmeSanitizeProgress,
     /// Nothing was written since the last sanitize.
     pub is_erased: bool,
     /// Command dword 10 of the sanitize that the log is about.
@@ -229,12 +229,12 @@ pub fn decode_sanitize_log(data: &[u8]) -> Option<SanitizeLog> {
     let head: [u8; 32] = array(data, 0)?;
     let status = u16::from_le_bytes([head[2], head[3]]);
     let state = match status & 0b111 {
-        0 => State::Never,
+        0 => NvmeSanitizeProgress::Never,
         // 4: completed, and blocks were deallocated although that was not asked for.
-        1 | 4 => State::Completed,
-        2 => State::Running,
-        3 => State::Failed,
-        _ => State::Unknown(head[2] & 0b111),
+        1 | 4 => NvmeSanitizeProgress::Completed,
+        2 => NvmeSanitizeProgress::Running,
+        3 => NvmeSanitizeProgress::Failed,
+        _ => NvmeSanitizeProgress::Unknown(head[2] & 0b111),
     };
     Some(SanitizeLog {
         progress: u16::from_le_bytes([head[0], head[1]]),
@@ -255,11 +255,11 @@ impl fmt::Display for SanitizeLog {
             _ => "unknown action",
         };
         let state = match self.state {
-            State::Never => "never sanitized",
-            State::Completed => "completed",
-            State::Running => "running",
-            State::Failed => "failed",
-            State::Unknown(_) => "unknown state",
+            NvmeSanitizeProgress::Never => "never sanitized",
+            NvmeSanitizeProgress::Completed => "completed",
+            NvmeSanitizeProgress::Running => "running",
+            NvmeSanitizeProgress::Failed => "failed",
+            NvmeSanitizeProgress::Unknown(_) => "unknown state",
         };
         write!(f, "NVMe sanitize log: {action}, {state}, {}", hex::encode(self.head))
     }
@@ -288,10 +288,10 @@ mod tests {
 
     #[test]
     fn commands_are_as_the_specification_has_them() {
-        assert_eq!(sanitize(Action::Block).cdw10, 0x0a);
-        assert_eq!(sanitize(Action::Crypto).cdw10, 0x0c);
-        assert_eq!(sanitize(Action::Overwrite).cdw10, 0x1b);
-        assert_eq!(sanitize(Action::ExitFailureMode).cdw10, 0x01);
+        assert_eq!(sanitize(NvmeSanitizeAction::Block).cdw10, 0x0a);
+        assert_eq!(sanitize(NvmeSanitizeAction::Crypto).cdw10, 0x0c);
+        assert_eq!(sanitize(NvmeSanitizeAction::Overwrite).cdw10, 0x1b);
+        assert_eq!(sanitize(NvmeSanitizeAction::ExitFailureMode).cdw10, 0x01);
         let log = sanitize_log();
         assert_eq!((log.opcode, log.nsid, log.cdw10), (2, u32::MAX, 0x007f_0081));
         assert_eq!(identify(Identify::AllocatedNamespaces { above: 3 }).cdw10, 0x10);
@@ -336,14 +336,19 @@ mod tests {
         let mut data = vec![0; SANITIZE_LOG_BYTES];
         data[..8].copy_from_slice(&[0x00, 0x80, 0x02, 0x01, 0x0a, 0, 0, 0]);
         let log = decode_sanitize_log(&data).unwrap();
-        assert_eq!((log.progress, log.state, log.is_erased), (0x8000, State::Running, true));
+        assert_eq!((log.progress, log.state, log.is_erased), (0x8000, NvmeSanitizeProgress::Running, true));
         assert!(log.to_string().starts_with("NVMe sanitize log: block erase, running, 008002010a"), "{log}");
-        for (status, state) in [(0, State::Never), (1, State::Completed), (4, State::Completed), (3, State::Failed)] {
+        for (status, state) in [
+            (0, NvmeSanitizeProgress::Never),
+            (1, NvmeSanitizeProgress::Completed),
+            (4, NvmeSanitizeProgress::Completed),
+            (3, NvmeSanitizeProgress::Failed),
+        ] {
             data[2] = status;
             assert_eq!(decode_sanitize_log(&data).unwrap().state, state);
         }
         data[2] = 6;
-        assert_eq!(decode_sanitize_log(&data).unwrap().state, State::Unknown(6));
+        assert_eq!(decode_sanitize_log(&data).unwrap().state, NvmeSanitizeProgress::Unknown(6));
     }
 
     proptest! {

@@ -41,7 +41,7 @@ pub fn request_sense() -> Cdb {
 
 /// Service actions of SANITIZE (SBC-4, 5.30).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sanitize {
+pub enum ScsiSanitize {
     Overwrite = 0x01,
     Block = 0x02,
     Crypto = 0x03,
@@ -60,13 +60,13 @@ fn overwrite_parameters(block_bytes: u32) -> Vec<u8> {
 /// The command and its parameter list. Answers at once (`IMMED`), and lets a failed drive be brought back
 /// (`AUSE`).
 #[must_use]
-pub fn sanitize(what: Sanitize, block_bytes: u32) -> (Cdb, Vec<u8>) {
+pub fn sanitize(what: ScsiSanitize, block_bytes: u32) -> (Cdb, Vec<u8>) {
     const IMMEDIATE: u8 = 1 << 7;
     const UNRESTRICTED_EXIT: u8 = 1 << 5;
     let (options, list) = match what {
-        Sanitize::ExitFailureMode => (0, Vec::new()),
-        Sanitize::Block | Sanitize::Crypto => (IMMEDIATE | UNRESTRICTED_EXIT, Vec::new()),
-        Sanitize::Overwrite => (IMMEDIATE | UNRESTRICTED_EXIT, overwrite_parameters(block_bytes)),
+        ScsiSanitize::ExitFailureMode => (0, Vec::new()),
+        ScsiSanitize::Block | ScsiSanitize::Crypto => (IMMEDIATE | UNRESTRICTED_EXIT, Vec::new()),
+        ScsiSanitize::Overwrite => (IMMEDIATE | UNRESTRICTED_EXIT, overwrite_parameters(block_bytes)),
     };
     let [high, low] = u16::try_from(list.len()).unwrap_or(0).to_be_bytes();
     let head = [SANITIZE, options | what as u8, 0, 0, 0, 0, 0, high, low, 0];
@@ -197,12 +197,12 @@ mod tests {
     fn commands_are_as_the_specification_has_them() {
         let hex = |cdb: Cdb| hex::encode(&cdb.bytes[..usize::from(cdb.length)]);
         assert_eq!(hex(request_sense()), "03010000fc00");
-        let (block, none) = sanitize(Sanitize::Block, 512);
+        let (block, none) = sanitize(ScsiSanitize::Block, 512);
         assert_eq!((hex(block), none.len()), ("48a20000000000000000".to_owned(), 0));
-        let (overwrite, list) = sanitize(Sanitize::Overwrite, 4096);
+        let (overwrite, list) = sanitize(ScsiSanitize::Overwrite, 4096);
         assert_eq!(hex(overwrite), "48a10000000000100400");
         assert_eq!((list.len(), &list[..5]), (4100, &[1, 0, 0x10, 0, 0][..]));
-        assert_eq!(hex(sanitize(Sanitize::ExitFailureMode, 512).0), "481f0000000000000000");
+        assert_eq!(hex(sanitize(ScsiSanitize::ExitFailureMode, 512).0), "481f0000000000000000");
         assert_eq!(hex(is_supported(SANITIZE, 2)), "a30c02480002000000fc0000");
     }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use firesteel_sysfs::location::{Attachment, Location};
+use firesteel_sysfs::location::{Attachment, DeviceLocation};
 
 /// `EISA` id of a PCI root bridge, PNP0A03, as ACPI packs it. PCI Express roots (PNP0A08) have it
 /// as compatible id, and firmware compares with this one.
@@ -21,7 +21,7 @@ const MEDIA: u8 = 4;
 const END: u8 = 0x7f;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
+pub enum DevicePathNode {
     PciRoot {
         uid: u32,
     },
@@ -63,24 +63,26 @@ pub enum NoFullPath {
 }
 
 /// The nodes from the host's root to the disk.
-pub fn to_disk(location: &Location, root_uid: u32) -> Result<Vec<Node>, NoFullPath> {
+pub fn to_disk(location: &DeviceLocation, root_uid: u32) -> Result<Vec<DevicePathNode>, NoFullPath> {
     if location.pci.is_empty() || location.root_bridge.is_empty() {
         return Err(NoFullPath::NotPci);
     }
-    let mut nodes = vec![Node::PciRoot { uid: root_uid }];
-    nodes.extend(location.pci.iter().map(|pci| Node::Pci { device: pci.device, function: pci.function }));
+    let mut nodes = vec![DevicePathNode::PciRoot { uid: root_uid }];
+    nodes.extend(location.pci.iter().map(|pci| DevicePathNode::Pci { device: pci.device, function: pci.function }));
     match &location.attachment {
         Attachment::VirtioBlock => {}
-        Attachment::Nvme { namespace, eui64 } => nodes.push(Node::Nvme { namespace: *namespace, eui64: *eui64 }),
+        Attachment::Nvme { namespace, eui64 } => {
+            nodes.push(DevicePathNode::Nvme { namespace: *namespace, eui64: *eui64 })
+        }
         Attachment::Ata { port, lun } => {
             // The kernel counts ports from 1, firmware from 0.
             let port = port.checked_sub(1).and_then(|port| u16::try_from(port).ok()).ok_or(NoFullPath::Attachment)?;
-            nodes.push(Node::Sata { port, lun: *lun });
+            nodes.push(DevicePathNode::Sata { port, lun: *lun });
         }
         Attachment::Scsi { channel: 0, target, lun, .. } => {
             let target = u16::try_from(*target).map_err(|_| NoFullPath::Attachment)?;
             let lun = u16::try_from(*lun).map_err(|_| NoFullPath::Attachment)?;
-            nodes.push(Node::Scsi { target, lun });
+            nodes.push(DevicePathNode::Scsi { target, lun });
         }
         Attachment::Scsi { .. } | Attachment::Sas { .. } | Attachment::Usb { .. } | Attachment::Other => {
             return Err(NoFullPath::Attachment);
@@ -91,7 +93,7 @@ pub fn to_disk(location: &Location, root_uid: u32) -> Result<Vec<Node>, NoFullPa
 
 /// The bytes of a path, with the end node.
 #[must_use]
-pub fn encode(nodes: &[Node]) -> Vec<u8> {
+pub fn encode(nodes: &[DevicePathNode]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for node in nodes {
         let (kind, subtype, body) = body(node);
@@ -105,16 +107,16 @@ pub fn encode(nodes: &[Node]) -> Vec<u8> {
     bytes
 }
 
-fn body(node: &Node) -> (u8, u8, Vec<u8>) {
+fn body(node: &DevicePathNode) -> (u8, u8, Vec<u8>) {
     match node {
-        Node::PciRoot { uid } => (ACPI, 1, [PCI_ROOT_HID.to_le_bytes(), uid.to_le_bytes()].concat()),
-        Node::Pci { device, function } => (HARDWARE, 1, vec![*function, *device]),
-        Node::Nvme { namespace, eui64 } => (MESSAGING, 23, [&namespace.to_le_bytes()[..], eui64].concat()),
-        Node::Sata { port, lun } => {
+        DevicePathNode::PciRoot { uid } => (ACPI, 1, [PCI_ROOT_HID.to_le_bytes(), uid.to_le_bytes()].concat()),
+        DevicePathNode::Pci { device, function } => (HARDWARE, 1, vec![*function, *device]),
+        DevicePathNode::Nvme { namespace, eui64 } => (MESSAGING, 23, [&namespace.to_le_bytes()[..], eui64].concat()),
+        DevicePathNode::Sata { port, lun } => {
             (MESSAGING, 18, [port.to_le_bytes(), NO_PORT_MULTIPLIER.to_le_bytes(), lun.to_le_bytes()].concat())
         }
-        Node::Scsi { target, lun } => (MESSAGING, 2, [target.to_le_bytes(), lun.to_le_bytes()].concat()),
-        Node::HardDrive { partition, start_lba, blocks, guid } => {
+        DevicePathNode::Scsi { target, lun } => (MESSAGING, 2, [target.to_le_bytes(), lun.to_le_bytes()].concat()),
+        DevicePathNode::HardDrive { partition, start_lba, blocks, guid } => {
             let mut body = partition.to_le_bytes().to_vec();
             body.extend_from_slice(&start_lba.to_le_bytes());
             body.extend_from_slice(&blocks.to_le_bytes());
@@ -123,32 +125,34 @@ fn body(node: &Node) -> (u8, u8, Vec<u8>) {
             body.extend_from_slice(&[2, 2]);
             (MEDIA, 1, body)
         }
-        Node::File { path } => (MEDIA, 4, path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()),
+        DevicePathNode::File { path } => {
+            (MEDIA, 4, path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect())
+        }
     }
 }
 
 /// The text form (UEFI specification 2.10, section 10.6.1).
 #[must_use]
-pub fn text(nodes: &[Node]) -> String {
-    nodes.iter().map(Node::to_string).collect::<Vec<_>>().join("/")
+pub fn text(nodes: &[DevicePathNode]) -> String {
+    nodes.iter().map(DevicePathNode::to_string).collect::<Vec<_>>().join("/")
 }
 
-impl fmt::Display for Node {
+impl fmt::Display for DevicePathNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Node::PciRoot { uid } => write!(f, "PciRoot({uid:#x})"),
-            Node::Pci { device, function } => write!(f, "Pci({device:#x},{function:#x})"),
-            Node::Nvme { namespace, eui64 } => {
+            DevicePathNode::PciRoot { uid } => write!(f, "PciRoot({uid:#x})"),
+            DevicePathNode::Pci { device, function } => write!(f, "Pci({device:#x},{function:#x})"),
+            DevicePathNode::Nvme { namespace, eui64 } => {
                 let eui64 = eui64.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join("-");
                 write!(f, "NVMe({namespace:#x},{eui64})")
             }
-            Node::Sata { port, lun } => write!(f, "Sata({port:#x},{NO_PORT_MULTIPLIER:#x},{lun:#x})"),
-            Node::Scsi { target, lun } => write!(f, "Scsi({target:#x},{lun:#x})"),
-            Node::HardDrive { partition, start_lba, blocks, guid } => {
+            DevicePathNode::Sata { port, lun } => write!(f, "Sata({port:#x},{NO_PORT_MULTIPLIER:#x},{lun:#x})"),
+            DevicePathNode::Scsi { target, lun } => write!(f, "Scsi({target:#x},{lun:#x})"),
+            DevicePathNode::HardDrive { partition, start_lba, blocks, guid } => {
                 let guid = firesteel_facts::Guid(*guid);
                 write!(f, "HD({partition},GPT,{guid},{start_lba:#x},{blocks:#x})")
             }
-            Node::File { path } => f.write_str(path),
+            DevicePathNode::File { path } => f.write_str(path),
         }
     }
 }
@@ -177,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn at(pci: &[&str], attachment: Attachment) -> Location {
-        Location {
+    fn at(pci: &[&str], attachment: Attachment) -> DeviceLocation {
+        DeviceLocation {
             root_bridge: "pci0000:00".into(),
             pci: pci.iter().map(|text| PciAddress::parse(text).unwrap()).collect(),
             attachment,
@@ -227,8 +231,8 @@ mod tests {
     fn partition_and_file_byte_by_byte() {
         let guid: firesteel_facts::Guid = "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".parse().unwrap();
         let nodes = [
-            Node::HardDrive { partition: 1, start_lba: 2048, blocks: 131_072, guid: guid.0 },
-            Node::File { path: "\\A".into() },
+            DevicePathNode::HardDrive { partition: 1, start_lba: 2048, blocks: 131_072, guid: guid.0 },
+            DevicePathNode::File { path: "\\A".into() },
         ];
         assert_eq!(
             hex::encode(encode(&nodes)),
@@ -249,7 +253,7 @@ mod tests {
     fn network_paths_are_told_apart() {
         let mac = [&[3, 11, 37, 0][..], &[0; 33], &[END, 0xff, 4, 0]].concat();
         assert!(is_network(&mac));
-        assert!(!is_network(&encode(&[Node::PciRoot { uid: 0 }])));
+        assert!(!is_network(&encode(&[DevicePathNode::PciRoot { uid: 0 }])));
         assert!(!is_network(&[3, 11, 3, 0]) && !is_network(&[3, 11, 200, 0]) && !is_network(&[3]));
     }
 

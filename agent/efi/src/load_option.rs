@@ -1,6 +1,6 @@
 //! `Boot####` variables (UEFI specification 2.10, section 3.1.3). Pure.
 
-use super::device_path::{self, Node};
+use super::device_path::{self, DevicePathNode};
 
 /// The boot manager tries the entry without being asked.
 const ACTIVE: u32 = 1;
@@ -17,7 +17,7 @@ pub struct LoadOption {
 
 /// The value of a variable that starts the last node of `nodes`.
 #[must_use]
-pub fn encode(description: &str, nodes: &[Node]) -> Vec<u8> {
+pub fn encode(description: &str, nodes: &[DevicePathNode]) -> Vec<u8> {
     let path = device_path::encode(nodes);
     let mut bytes = ACTIVE.to_le_bytes().to_vec();
     bytes.extend_from_slice(&u16::try_from(path.len()).unwrap_or(u16::MAX).to_le_bytes());
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn byte_by_byte_and_back() {
-        let bytes = encode("Fi", &[Node::Pci { device: 3, function: 0 }]);
+        let bytes = encode("Fi", &[DevicePathNode::Pci { device: 3, function: 0 }]);
         assert_eq!(hex::encode(&bytes), "010000000a004600690000000101060000037fff0400");
         let option = decode(&bytes).unwrap();
         assert_eq!((option.description.as_str(), hex::encode(&option.path).as_str()), ("Fi", "0101060000037fff0400"));

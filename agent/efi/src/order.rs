@@ -8,12 +8,12 @@ pub const OWN_PREFIX: &str = "Firesteel";
 
 /// One `Boot####` variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct BootVariable {
     pub number: u16,
     pub option: LoadOption,
 }
 
-impl Entry {
+impl BootVariable {
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.option.description.starts_with(OWN_PREFIX)
@@ -27,7 +27,7 @@ impl Entry {
 
 /// What to do with the variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct BootOrderChange {
     /// Entries of ours for earlier installations.
     pub remove: Vec<u16>,
     pub number: u16,
@@ -36,7 +36,7 @@ pub struct Change {
 
 /// Plans the change. `None`: every one of the 65536 numbers is taken.
 #[must_use]
-pub fn change(entries: &[Entry], order: &[u16], current: Option<u16>) -> Option<Change> {
+pub fn change(entries: &[BootVariable], order: &[u16], current: Option<u16>) -> Option<BootOrderChange> {
     let own: Vec<u16> = entries.iter().filter(|entry| entry.is_own()).map(|entry| entry.number).collect();
     // Numbers that the order names without a variable behind them are not taken either: firmware
     // may still bring such an entry back.
@@ -54,7 +54,7 @@ pub fn change(entries: &[Entry], order: &[u16], current: Option<u16>) -> Option<
         }
     }
     let remove = own.into_iter().filter(|&old| old != number).collect();
-    Some(Change { remove, number, order: new_order })
+    Some(BootOrderChange { remove, number, order: new_order })
 }
 
 /// The value of `BootOrder`, and back.
@@ -80,9 +80,9 @@ mod tests {
 
     use super::*;
 
-    fn entry(number: u16, description: &str, network: bool) -> Entry {
+    fn entry(number: u16, description: &str, network: bool) -> BootVariable {
         let path = if network { vec![3, 11, 4, 0, 0x7f, 0xff, 4, 0] } else { vec![0x7f, 0xff, 4, 0] };
-        Entry { number, option: LoadOption { description: description.into(), path } }
+        BootVariable { number, option: LoadOption { description: description.into(), path } }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use firesteel_sysfs::{bytes, names};
 
 use super::{
     load_option,
-    order::{self, Entry},
+    order::{self, BootVariable},
 };
 
 /// Vendor GUID of the variables that the UEFI specification defines.
@@ -22,11 +22,11 @@ const ATTRIBUTES: u32 = 7;
 
 /// The variables below one efivarfs.
 #[derive(Clone, Debug)]
-pub struct Variables {
+pub struct EfiVariables {
     folder: PathBuf,
 }
 
-impl Variables {
+impl EfiVariables {
     #[must_use]
     pub fn new(sysfs: &Path) -> Self {
         Self { folder: sysfs.join("firmware/efi/efivars") }
@@ -60,14 +60,16 @@ impl Variables {
 
     /// Every boot entry that can be read.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<BootVariable> {
         let numbers = names(&self.folder).into_iter().filter_map(|name| {
             let digits = name.strip_suffix(GLOBAL)?.strip_suffix('-')?.strip_prefix("Boot")?;
             let upper = digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
             if upper { u16::from_str_radix(digits, 16).ok() } else { None }
         });
         numbers
-            .filter_map(|number| Some(Entry { number, option: load_option::decode(&self.read(&entry_name(number))?)? }))
+            .filter_map(|number| {
+                Some(BootVariable { number, option: load_option::decode(&self.read(&entry_name(number))?)? })
+            })
             .collect()
     }
 

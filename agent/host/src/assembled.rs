@@ -14,7 +14,7 @@ use firesteel_wire::text::field;
 const DEPTH_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum AssembledDriver {
     Md,
     DeviceMapper,
     /// A backing device in use, with or without a cache.
@@ -28,7 +28,7 @@ pub enum Kind {
 /// Something that holds disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly {
-    pub kind: Kind,
+    pub kind: AssembledDriver,
     /// The kernel's name (`md127`, `dm-0`, `bcache0`), or the UUID of a cache set.
     pub name: String,
     /// What its maker called it, where the kernel knows; for people.
@@ -44,11 +44,11 @@ pub struct Assembly {
 impl std::fmt::Display for Assembly {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.kind {
-            Kind::Md => "md array",
-            Kind::DeviceMapper => "device mapper volume",
-            Kind::Bcache => "bcache device",
-            Kind::BcacheSet => "bcache set",
-            Kind::Other => "device",
+            AssembledDriver::Md => "md array",
+            AssembledDriver::DeviceMapper => "device mapper volume",
+            AssembledDriver::Bcache => "bcache device",
+            AssembledDriver::BcacheSet => "bcache set",
+            AssembledDriver::Other => "device",
         };
         write!(f, "{what} {}", self.name)?;
         if self.title.is_empty() { Ok(()) } else { write!(f, " ({})", self.title) }
@@ -63,7 +63,7 @@ pub fn read(sys: &Path, mountinfo: &str, disk: &str) -> Vec<Assembly> {
     above(&block, mountinfo, &block.join(disk), 0, &mut found);
     let mut found: Vec<Assembly> = found.into_values().collect();
     // The highest first: nothing can be stopped while something stands on it.
-    found.sort_by_key(|assembly| std::cmp::Reverse((assembly.height, assembly.kind != Kind::BcacheSet)));
+    found.sort_by_key(|assembly| std::cmp::Reverse((assembly.height, assembly.kind != AssembledDriver::BcacheSet)));
     found
 }
 
@@ -89,16 +89,16 @@ fn above(block: &Path, mountinfo: &str, device: &Path, height: usize, found: &mu
 fn assembly(block: &Path, mountinfo: &str, name: &str, height: usize) -> Assembly {
     let folder = block.join(name);
     let (kind, title) = if folder.join("md").exists() {
-        (Kind::Md, attribute(&folder.join("md/level")))
+        (AssembledDriver::Md, attribute(&folder.join("md/level")))
     } else if folder.join("dm").exists() {
-        (Kind::DeviceMapper, attribute(&folder.join("dm/name")))
+        (AssembledDriver::DeviceMapper, attribute(&folder.join("dm/name")))
     } else if folder.join("bcache").exists() {
-        (Kind::Bcache, attribute(&folder.join("bcache/label")))
+        (AssembledDriver::Bcache, attribute(&folder.join("bcache/label")))
     } else {
-        (Kind::Other, String::new())
+        (AssembledDriver::Other, String::new())
     };
     let mut leaves = BTreeSet::new();
-    beneath(&folder, 0, &mut leaves);
+    underlying_disks(&folder, 0, &mut leaves);
     let mounts =
         |folder: PathBuf| disks::mounted_at(mountinfo, &attribute(&folder.join("dev"))).map(str::to_owned).collect();
     let of_part = |folder: PathBuf| {
@@ -111,7 +111,7 @@ fn assembly(block: &Path, mountinfo: &str, name: &str, height: usize) -> Assembl
 }
 
 /// The disks under a device; `slaves` are links to the devices themselves.
-fn beneath(device: &Path, depth: usize, leaves: &mut BTreeSet<String>) {
+fn underlying_disks(device: &Path, depth: usize, leaves: &mut BTreeSet<String>) {
     for name in names(&device.join("slaves")) {
         let link = device.join("slaves").join(&name);
         let Ok(slave) = link.canonicalize() else {
@@ -120,14 +120,14 @@ fn beneath(device: &Path, depth: usize, leaves: &mut BTreeSet<String>) {
             continue;
         };
         if depth < DEPTH_MAX && !names(&slave.join("slaves")).is_empty() {
-            beneath(&slave, depth + 1, leaves);
+            underlying_disks(&slave, depth + 1, leaves);
             continue;
         }
         let whole = if slave.join("partition").exists() { slave.parent() } else { Some(slave.as_path()) };
         match whole {
             // A partition of an array stands on what the array stands on.
             Some(whole) if depth < DEPTH_MAX && !names(&whole.join("slaves")).is_empty() => {
-                beneath(whole, depth + 1, leaves);
+                underlying_disks(whole, depth + 1, leaves);
             }
             Some(whole) => leaves.extend(whole.file_name().map(|name| name.to_string_lossy().into_owned())),
             None => {
@@ -154,7 +154,7 @@ fn cache_set(folder: &Path) -> Option<Assembly> {
         })
         .collect();
     let name = set.file_name()?.to_string_lossy().into_owned();
-    Some(Assembly { kind: Kind::BcacheSet, name, title: String::new(), disks, uses: Vec::new(), height: 0 })
+    Some(Assembly { kind: AssembledDriver::BcacheSet, name, title: String::new(), disks, uses: Vec::new(), height: 0 })
 }
 
 /// Pure: what is to be taken apart, in this order, or why nothing is. `planned` are the kernel names of the disks
@@ -173,7 +173,7 @@ pub fn orders<'a>(
         let others: Vec<_> = assembly.disks.difference(planned).map(String::as_str).collect();
         if !assembly.uses.is_empty() {
             refusals.push(format!("{assembly} is in use: {}", assembly.uses.join(", ")));
-        } else if assembly.kind == Kind::Other {
+        } else if assembly.kind == AssembledDriver::Other {
             refusals.push(format!("{assembly} holds it, and is of no kind that can be taken apart here"));
         } else if !others.is_empty() && !is_own(assembly) {
             let others = others.join(", ");
@@ -245,7 +245,14 @@ mod tests {
         tree.is("md127", "md/level", "raid1\n").is("dm-0", "dm/name", "vg-lv\n").is("dm-1", "dm/name", "crypt\n");
         let found = tree.read("sda", "");
         let names: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.kind)).collect();
-        assert_eq!(names, [("dm-1", Kind::DeviceMapper), ("dm-0", Kind::DeviceMapper), ("md127", Kind::Md)]);
+        assert_eq!(
+            names,
+            [
+                ("dm-1", AssembledDriver::DeviceMapper),
+                ("dm-0", AssembledDriver::DeviceMapper),
+                ("md127", AssembledDriver::Md)
+            ]
+        );
         assert!(found.iter().all(|one| one.disks == set(&["sda", "sdb"])), "{found:?}");
         assert_eq!(orders(&found, &set(&["sda", "sdb"]), &|_| false).unwrap().len(), 3);
         let refused = orders(&found, &set(&["sda"]), &|_| false).unwrap_err();
@@ -285,10 +292,10 @@ mod tests {
         for disk in ["sda", "sdb"] {
             let found = tree.read(disk, "");
             let last = found.last().unwrap();
-            assert_eq!((last.kind, last.name.as_str()), (Kind::BcacheSet, "f00d"));
+            assert_eq!((last.kind, last.name.as_str()), (AssembledDriver::BcacheSet, "f00d"));
             assert_eq!(last.disks, set(&["sda", "sdb"]));
         }
-        assert_eq!(tree.read("sda", "")[0].kind, Kind::Bcache, "the device comes before its set");
+        assert_eq!(tree.read("sda", "")[0].kind, AssembledDriver::Bcache, "the device comes before its set");
         assert!(orders(&tree.read("sdb", ""), &set(&["sdb"]), &|_| false).unwrap_err().contains("does not name: sda"));
     }
 

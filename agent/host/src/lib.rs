@@ -12,23 +12,23 @@ use std::{
 };
 
 use firesteel_drives::port::Port;
-use firesteel_images::write::{Device, DiskReader};
-use firesteel_sysfs::disks::SeenDisk;
-use firesteel_wire::{Identity, Inventory};
+use firesteel_images::write::{DiskReader, ExclusiveDisk};
+use firesteel_sysfs::disks::PresentDisk;
+use firesteel_wire::{Inventory, SmbiosIdentity};
 
 use crate::assembled::Assembly;
 
 /// Something of a disk that is open. Names and numbers of disks go to others only when nothing of them is open
 /// any more, so what this number means now it means until this is dropped.
-pub struct Held<T: ?Sized> {
-    /// The kernel's number of the disk, as [`Device::number`].
+pub struct HeldDisk<T: ?Sized> {
+    /// The kernel's number of the disk, as [`ExclusiveDisk::number`].
     pub number: u64,
     pub opened: Box<T>,
 }
 
-impl<T: ?Sized> std::fmt::Debug for Held<T> {
+impl<T: ?Sized> std::fmt::Debug for HeldDisk<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("HeldDisk").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
@@ -47,27 +47,27 @@ pub trait Host: Send + Sync + 'static {
     fn uptime(&self) -> Duration;
     fn boot_id(&self) -> String;
     fn kernel_version(&self) -> String;
-    fn identity(&self) -> Identity;
+    fn identity(&self) -> SmbiosIdentity;
     fn inventory(&self) -> Inventory;
     /// The whole disks as they are now; nothing is opened for writing.
-    fn disks(&self) -> Vec<SeenDisk>;
+    fn disks(&self) -> Vec<PresentDisk>;
     /// The whole disk that has this number now, its identity read anew; `None` when it is gone.
-    fn numbered(&self, number: u64) -> Option<SeenDisk>;
+    fn numbered(&self, number: u64) -> Option<PresentDisk>;
     /// Root of sysfs, for device paths and firmware variables.
     fn sysfs(&self) -> PathBuf;
     fn set_clocks(&self, unix_ms: u64);
     /// Opens a disk alone, or fails while something uses it.
-    fn open_disk(&self, device: &Path) -> anyhow::Result<Device>;
+    fn open_disk(&self, device: &Path) -> anyhow::Result<ExclusiveDisk>;
     /// Reads a disk that others may hold: past the kernel's cache, and without a claim to it.
-    fn look_at(&self, device: &Path) -> anyhow::Result<Held<dyn DiskReader>>;
+    fn inspect_disk(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn DiskReader>>;
     /// What is assembled from the disk with this kernel name, the highest first.
     fn assemblies(&self, disk: &str) -> Vec<Assembly>;
     /// Takes one apart, and returns when its disks are free of it; what they hold stays.
     fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()>;
     /// How commands reach the drive behind a disk.
-    fn commands(&self, device: &Path) -> anyhow::Result<Held<dyn Port>>;
+    fn commands(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn Port>>;
     /// Makes the kernel read the partition table of this disk, and of no other, again.
-    fn reread_partitions(&self, disk: &Device) -> anyhow::Result<()>;
+    fn reread_partitions(&self, disk: &ExclusiveDisk) -> anyhow::Result<()>;
     /// The device of one partition; waits until the kernel shows it.
     fn partition_device(&self, disk: &Path, place: &PartitionPlace) -> anyhow::Result<PathBuf>;
     /// Mounts a partition without devices, set-user-id and programs; says where.

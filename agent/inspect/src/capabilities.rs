@@ -4,21 +4,21 @@
 use std::path::Path;
 
 use firesteel_sysfs::number;
-use firesteel_wire::parts::{AtaSecurity, Capabilities, FormatErase, HiddenArea, Sanitize};
+use firesteel_wire::parts::{AtaSecurity, DiskCapabilities, FormatErase, HiddenArea, SanitizeMethod};
 
 /// What the kernel does for every disk.
 #[must_use]
-pub fn queue(block: &Path) -> Capabilities {
+pub fn queue(block: &Path) -> DiskCapabilities {
     let above_zero = |name: &str| number(&block.join("queue").join(name)).is_some_and(|bytes| bytes > 0);
-    Capabilities {
+    DiskCapabilities {
         discard: above_zero("discard_max_bytes"),
         write_zeroes: above_zero("write_zeroes_max_bytes"),
-        ..Capabilities::default()
+        ..DiskCapabilities::default()
     }
 }
 
 /// Adds what ATA identify data says (ACS-4, section 7.13; 512 bytes).
-pub fn add_ata(to: &mut Capabilities, identify: &[u8; 512]) {
+pub fn add_ata(to: &mut DiskCapabilities, identify: &[u8; 512]) {
     let word = |index: usize| u16::from_le_bytes([identify[2 * index], identify[2 * index + 1]]);
     let bit = |index: usize, bit: u16| word(index) >> bit & 1 == 1;
     to.identified = true;
@@ -31,7 +31,7 @@ pub fn add_ata(to: &mut Capabilities, identify: &[u8; 512]) {
         to.hidden_areas.push(HiddenArea::Dco);
     }
     if bit(59, 12) {
-        let methods = [(13, Sanitize::Crypto), (15, Sanitize::Block), (14, Sanitize::Overwrite)];
+        let methods = [(13, SanitizeMethod::Crypto), (15, SanitizeMethod::Block), (14, SanitizeMethod::Overwrite)];
         to.sanitize = methods.into_iter().filter(|(at, _)| bit(59, *at)).map(|(_, method)| method).collect();
     }
     // TRIM, and that what was trimmed is read as zeroes each time.
@@ -52,7 +52,7 @@ fn erase_minutes(word: u16) -> u32 {
 }
 
 /// Adds what the page on logical block provisioning says (SBC-4, section 6.6.7; page B2h with its header).
-pub fn add_provisioning(to: &mut Capabilities, page: &[u8]) {
+pub fn add_provisioning(to: &mut DiskCapabilities, page: &[u8]) {
     let (Some(&code), Some(&flags)) = (page.get(1), page.get(5)) else { return };
     // LBPRZ: the lowest of its three bits means zeroes, whatever the others are.
     to.discard_zeroes = code == 0xb2 && flags >> 2 & 1 == 1;
@@ -66,7 +66,7 @@ pub struct NvmeIdentity {
     pub unallocated_bytes: u64,
     /// It tells which namespaces exist, attached or not.
     pub manages_namespaces: bool,
-    pub sanitize: Vec<Sanitize>,
+    pub sanitize: Vec<SanitizeMethod>,
     pub format: Vec<FormatErase>,
 }
 
@@ -85,7 +85,7 @@ pub fn nvme(data: &[u8]) -> Option<NvmeIdentity> {
         u64::try_from(u128::from_le_bytes(value)).unwrap_or(u64::MAX)
     };
     let (optional, sanitize, attributes) = (short(256), long(328), data[524]);
-    let methods = [(0, Sanitize::Crypto), (1, Sanitize::Block), (2, Sanitize::Overwrite)];
+    let methods = [(0, SanitizeMethod::Crypto), (1, SanitizeMethod::Block), (2, SanitizeMethod::Overwrite)];
     let mut format = Vec::new();
     if optional & 2 != 0 {
         format.push(FormatErase::UserData);
@@ -137,12 +137,12 @@ mod tests {
 
     use super::*;
 
-    fn ata(words: &[(usize, u16)]) -> Capabilities {
+    fn ata(words: &[(usize, u16)]) -> DiskCapabilities {
         let mut identify = [0; 512];
         for (index, word) in words {
             identify[2 * index..2 * index + 2].copy_from_slice(&word.to_le_bytes());
         }
-        let mut found = Capabilities::default();
+        let mut found = DiskCapabilities::default();
         add_ata(&mut found, &identify);
         found
     }
@@ -159,13 +159,13 @@ mod tests {
             (128, 0x0029),
             (169, 1),
         ]);
-        assert_eq!(all.sanitize, [Sanitize::Crypto, Sanitize::Block, Sanitize::Overwrite]);
+        assert_eq!(all.sanitize, [SanitizeMethod::Crypto, SanitizeMethod::Block, SanitizeMethod::Overwrite]);
         assert_eq!(all.hidden_areas, [HiddenArea::Hpa, HiddenArea::Dco]);
         let security = all.ata_security.unwrap();
         assert_eq!((security.enabled, security.locked, security.frozen), (false, false, true));
         assert_eq!((security.erase_minutes, security.enhanced_erase_minutes), (4, 600));
         assert!(all.discard_zeroes);
-        assert_eq!(ata(&[]), Capabilities { identified: true, ..Capabilities::default() });
+        assert_eq!(ata(&[]), DiskCapabilities { identified: true, ..DiskCapabilities::default() });
         assert_eq!(ata(&[(82, 1 << 10), (83, 1 << 11)]).hidden_areas, [], "the words are not valid");
     }
 
@@ -177,7 +177,7 @@ mod tests {
             (&[0, 0xb1, 0, 4, 0, 0xe4, 2, 0], false),
             (&[0, 0xb2, 0], false),
         ] {
-            let mut found = Capabilities::default();
+            let mut found = DiskCapabilities::default();
             add_provisioning(&mut found, page);
             assert_eq!(found.discard_zeroes, zeroes, "{page:?}");
         }
@@ -195,7 +195,7 @@ mod tests {
         let identity = nvme(&data).unwrap();
         assert_eq!((identity.total_bytes, identity.unallocated_bytes), (960_197_124_096, 4096));
         assert_eq!((identity.namespaces_max, identity.manages_namespaces), (32, true));
-        assert_eq!(identity.sanitize, [Sanitize::Crypto, Sanitize::Block]);
+        assert_eq!(identity.sanitize, [SanitizeMethod::Crypto, SanitizeMethod::Block]);
         assert_eq!(identity.format, [FormatErase::UserData, FormatErase::Crypto]);
         assert_eq!(nvme(&data[..4095]), None);
 
@@ -219,7 +219,7 @@ mod tests {
             drop(nvme(&data));
             prop_assert!(namespace_list(&data, 64).windows(2).all(|two| two[0] < two[1]));
             let _bytes = namespace_bytes(&data);
-            let mut found = Capabilities::default();
+            let mut found = DiskCapabilities::default();
             add_provisioning(&mut found, &page);
             add_ata(&mut found, data[..512].try_into().unwrap());
         }

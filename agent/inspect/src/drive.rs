@@ -10,7 +10,7 @@ use firesteel_drives::{
     scsi,
 };
 use firesteel_sysfs::attach::CommandSet;
-use firesteel_wire::parts::{Capabilities, Health, Sanitize};
+use firesteel_wire::parts::{DiskCapabilities, Health, SanitizeMethod};
 
 use super::{capabilities, health};
 
@@ -28,7 +28,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// Adds to the capabilities what the drive says of them; how it is. `None` where it does not answer.
 #[must_use]
-pub fn ask(port: &dyn Port, commands: CommandSet, to: &mut Capabilities) -> Option<Health> {
+pub fn ask(port: &dyn Port, commands: CommandSet, to: &mut DiskCapabilities) -> Option<Health> {
     match commands {
         CommandSet::Nvme { .. } => ask_nvme(port),
         CommandSet::Ata => ask_ata(port, to),
@@ -52,7 +52,7 @@ fn ask_nvme(port: &dyn Port) -> Option<Health> {
     health::nvme(&log)
 }
 
-fn ask_ata(port: &dyn Port, to: &mut Capabilities) -> Option<Health> {
+fn ask_ata(port: &dyn Port, to: &mut DiskCapabilities) -> Option<Health> {
     let mut identify = [0; ata::SECTOR_BYTES];
     good(port, ata::identify(), &mut identify)?;
     let identity = ata::decode_identity(&identify)?;
@@ -77,7 +77,7 @@ fn ask_ata(port: &dyn Port, to: &mut Capabilities) -> Option<Health> {
 }
 
 /// Blocks that the drive has beyond those that it shows; `None` where it does not tell.
-fn hidden_blocks(port: &dyn Port, identity: &ata::Identity) -> Option<u64> {
+fn hidden_blocks(port: &dyn Port, identity: &ata::AtaIdentifyData) -> Option<u64> {
     let mut last = identity.blocks.checked_sub(1)?;
     for (has, heir) in [(identity.has_host_protected_area, false), (identity.has_accessible_max, true)] {
         if has {
@@ -93,11 +93,11 @@ fn hidden_blocks(port: &dyn Port, identity: &ata::Identity) -> Option<u64> {
     Some(last - (identity.blocks - 1))
 }
 
-fn ask_scsi(port: &dyn Port, to: &mut Capabilities) -> Option<Health> {
+fn ask_scsi(port: &dyn Port, to: &mut DiskCapabilities) -> Option<Health> {
     let methods = [
-        (scsi::Sanitize::Crypto, Sanitize::Crypto),
-        (scsi::Sanitize::Block, Sanitize::Block),
-        (scsi::Sanitize::Overwrite, Sanitize::Overwrite),
+        (scsi::ScsiSanitize::Crypto, SanitizeMethod::Crypto),
+        (scsi::ScsiSanitize::Block, SanitizeMethod::Block),
+        (scsi::ScsiSanitize::Overwrite, SanitizeMethod::Overwrite),
     ];
     for (action, method) in methods {
         let mut answer = [0; scsi::ANSWER_BYTES];
@@ -144,7 +144,7 @@ fn good(port: &dyn Port, command: Cdb, into: &mut [u8]) -> Option<()> {
 }
 
 /// A command whose registers come back.
-fn registers(port: &dyn Port, command: Cdb) -> Option<ata::Answer> {
+fn registers(port: &dyn Port, command: Cdb) -> Option<ata::AtaStatusRegisters> {
     let said = send(port, command, Data::None)?;
     scsi::sense(&said.sense).as_ref().and_then(ata::answer)
 }
@@ -214,7 +214,7 @@ mod tests {
             registers: vec![(ata::READ_NATIVE_MAX_EXT, 1999), (SMART, SMART_FAILING | 0x50)],
             ..Scripted::default()
         };
-        let mut found = Capabilities::default();
+        let mut found = DiskCapabilities::default();
         let health = ask(&drive, CommandSet::Ata, &mut found).unwrap();
         assert_eq!((found.hidden_bytes, found.identified), (Some(512_000), true));
         assert_eq!(health.failing, Some(true));
@@ -238,7 +238,7 @@ mod tests {
             registers: vec![(ata::READ_NATIVE_MAX_EXT, 1999)],
             ..Scripted::default()
         };
-        let mut found = Capabilities::default();
+        let mut found = DiskCapabilities::default();
         assert_eq!(ask(&drive, CommandSet::Ata, &mut found), None, "SMART is off");
         assert_eq!(found.hidden_bytes, Some(2000 * 512));
     }
@@ -248,7 +248,7 @@ mod tests {
         let mut log = vec![0; 512];
         log[5] = 12;
         let drive = Scripted { nvme: Some(log), ..Scripted::default() };
-        let mut found = Capabilities::default();
+        let mut found = DiskCapabilities::default();
         let health = ask(&drive, CommandSet::Nvme { namespace: 1 }, &mut found).unwrap();
         assert_eq!((health.used_percent, health.failing), (Some(12), Some(false)));
         assert_eq!(ask(&Scripted::default(), CommandSet::Nvme { namespace: 1 }, &mut found), None);

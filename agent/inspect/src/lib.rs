@@ -38,7 +38,9 @@ use firesteel_sysfs::{
     attach::{self, CommandSet},
     bytes, disks, vpd,
 };
-use firesteel_wire::{Disk, Inventory, Table, limits::DISKS_MAX, parts::Capabilities, text::field};
+use firesteel_wire::{
+    Inventory, InventoryDisk, PartitionTableRecord, limits::DISKS_MAX, parts::DiskCapabilities, text::field,
+};
 
 /// Disks that are looked into at once.
 const READERS_MAX: usize = 16;
@@ -52,7 +54,7 @@ pub trait Probe: Sync {
     /// Signatures on a disk, such as `gpt`.
     fn signatures(&self, device: &Path) -> Vec<String>;
     /// The partition table of a disk.
-    fn table(&self, device: &Path) -> Table;
+    fn table(&self, device: &Path) -> PartitionTableRecord;
     /// What stands on each disk that could be looked at, by its device.
     fn contents(&self) -> Vec<(String, DiskContents)> {
         Vec::new()
@@ -106,7 +108,7 @@ fn disks_with_contents(
     probe: &dyn Probe,
     nvme: &nvme::Controllers,
     notes: &mut Vec<String>,
-) -> Vec<Disk> {
+) -> Vec<InventoryDisk> {
     let mut disks: Vec<_> = disks::read(roots).into_iter().map(|seen| seen.disk).collect();
     if disks.len() > DISKS_MAX {
         notes.push(format!("{} disks, of which {DISKS_MAX} are listed: no plan can name the others", disks.len()));
@@ -116,7 +118,7 @@ fn disks_with_contents(
     let share = disks.len().div_ceil(READERS_MAX).max(1);
     thread::scope(|scope| {
         for some in disks.chunks_mut(share) {
-            scope.spawn(move || some.iter_mut().for_each(|disk| look_into(roots, probe, nvme, disk)));
+            scope.spawn(move || some.iter_mut().for_each(|disk| scan_contents(roots, probe, nvme, disk)));
         }
     });
     let mut contents: BTreeMap<String, DiskContents> = probe.contents().into_iter().collect();
@@ -126,7 +128,7 @@ fn disks_with_contents(
     disks
 }
 
-fn look_into(roots: &Roots, probe: &dyn Probe, nvme: &nvme::Controllers, disk: &mut Disk) {
+fn scan_contents(roots: &Roots, probe: &dyn Probe, nvme: &nvme::Controllers, disk: &mut InventoryDisk) {
     let device = PathBuf::from(&disk.device);
     disk.signatures = probe.signatures(&device);
     disk.table = Some(probe.table(&device));
@@ -139,7 +141,7 @@ fn look_into(roots: &Roots, probe: &dyn Probe, nvme: &nvme::Controllers, disk: &
 }
 
 /// What the disk with this kernel name can do, by what it and its controller say of themselves.
-fn capabilities_of(roots: &Roots, name: &str, nvme: &nvme::Controllers) -> Capabilities {
+fn capabilities_of(roots: &Roots, name: &str, nvme: &nvme::Controllers) -> DiskCapabilities {
     let block = roots.sys.join("block").join(name);
     let mut found = capabilities::queue(&block);
     let page = |name: &str| bytes(&block.join("device").join(name)).unwrap_or_default();
@@ -192,8 +194,8 @@ pub(crate) mod tests {
         fn signatures(&self, _: &Path) -> Vec<String> {
             Vec::new()
         }
-        fn table(&self, _: &Path) -> Table {
-            Table::None
+        fn table(&self, _: &Path) -> PartitionTableRecord {
+            PartitionTableRecord::None
         }
         fn hostname(&self) -> String {
             "host".into()

@@ -1,13 +1,13 @@
 //! Memory: what the kernel manages and what SMBIOS says is installed.
 
 use firesteel_sysfs::{Roots, text};
-use firesteel_wire::Memory;
+use firesteel_wire::InstalledMemory;
 
 use super::smbios;
 
 #[must_use]
-pub fn read(roots: &Roots, table: &[u8]) -> Memory {
-    Memory {
+pub fn read(roots: &Roots, table: &[u8]) -> InstalledMemory {
+    InstalledMemory {
         total_mib: total_mib(&text(&roots.proc.join("meminfo"))),
         installed_mib: smbios::memory::installed_mib(table),
     }

@@ -10,7 +10,7 @@ use firesteel_sysfs::{
     number, text,
 };
 use firesteel_wire::{
-    Nic, Vlan,
+    InventoryNic, InventoryVlan,
     limits::{NICS_MAX, VLANS_MAX},
     text::field,
 };
@@ -20,7 +20,7 @@ use super::{Probe, system::is_placeholder};
 /// The interfaces by name, and a note where some were left out: the one that the host booted from is
 /// always there, and virtual functions go first.
 #[must_use]
-pub fn read(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> (Vec<Nic>, Option<String>) {
+pub fn read(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> (Vec<InventoryNic>, Option<String>) {
     let class = roots.sys.join("class/net");
     let mut found: Vec<_> = names(&class).into_iter().filter(|name| class.join(name).join("device").exists()).collect();
     let total = found.len();
@@ -35,7 +35,7 @@ pub fn read(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> (Vec<Nic>, Opti
     }
     let note = (total > NICS_MAX).then(|| format!("{total} network interfaces, of which {NICS_MAX} are listed"));
     let vlans = vlans(&text(&roots.proc.join("net/vlan/config")));
-    let nics = found.into_iter().map(|name| Nic {
+    let nics = found.into_iter().map(|name| InventoryNic {
         vlans: vlans.get(&name).cloned().unwrap_or_default(),
         ..nic(&class.join(&name), name, probe, boot_mac)
     });
@@ -44,13 +44,13 @@ pub fn read(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> (Vec<Nic>, Opti
 
 /// Lines of `/proc/net/vlan/config` (`eth0.5 | 5 | eth0`) by the interface below, by number, the first few.
 #[must_use]
-pub fn vlans(config: &str) -> BTreeMap<String, Vec<Vlan>> {
-    let mut found: BTreeMap<String, Vec<Vlan>> = BTreeMap::new();
+pub fn vlans(config: &str) -> BTreeMap<String, Vec<InventoryVlan>> {
+    let mut found: BTreeMap<String, Vec<InventoryVlan>> = BTreeMap::new();
     for line in config.lines() {
         let mut parts = line.split('|').map(str::trim);
         let (Some(name), Some(id), Some(below)) = (parts.next(), parts.next(), parts.next()) else { continue };
         let Some(id) = id.parse().ok().filter(|id| (1..4095).contains(id)) else { continue };
-        found.entry(below.to_owned()).or_default().push(Vlan { id, name: field(name) });
+        found.entry(below.to_owned()).or_default().push(InventoryVlan { id, name: field(name) });
     }
     for vlans in found.values_mut() {
         vlans.sort_by_key(|vlan| vlan.id);
@@ -59,13 +59,13 @@ pub fn vlans(config: &str) -> BTreeMap<String, Vec<Vlan>> {
     found
 }
 
-fn nic(folder: &Path, name: String, probe: &dyn Probe, boot_mac: &str) -> Nic {
+fn nic(folder: &Path, name: String, probe: &dyn Probe, boot_mac: &str) -> InventoryNic {
     let current = address(folder);
     let mac = probe.permanent_mac(&name).map_or_else(|| current.clone(), mac_text);
     let link = flag(&folder.join("carrier"));
     let (pci_address, model) = pci_of(&folder.join("device"));
     let duplex = attribute(&folder.join("duplex"));
-    Nic {
+    InventoryNic {
         boot: same_mac(&current, boot_mac) || same_mac(&mac, boot_mac),
         ip: probe.addresses(&name),
         driver: link_name(&folder.join("device/driver")),
@@ -124,7 +124,7 @@ mod tests {
         let config = "VLAN Dev name\t | VLAN ID\nName-Type: VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD\n\
                       eth0.50        | 50  | eth0\neth0.5         | 5  | eth0\nodd | 5000 | eth0\nx | 7 | eth1\n";
         let found = vlans(config);
-        let vlan = |id: u16, name: &str| Vlan { id, name: name.into() };
+        let vlan = |id: u16, name: &str| InventoryVlan { id, name: name.into() };
         assert_eq!(found["eth0"], [vlan(5, "eth0.5"), vlan(50, "eth0.50")]);
         assert_eq!((found["eth1"].as_slice(), found.len()), (&[vlan(7, "x")][..], 2));
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use firesteel_sysfs::{Roots, attribute, location::PciAddress, names, number};
 use firesteel_wire::{
     limits::{NAMESPACES_MAX, NVME_CONTROLLERS_MAX},
-    parts::{Capabilities, NvmeController, NvmeNamespace},
+    parts::{DiskCapabilities, NvmeController, NvmeNamespace},
 };
 
 use super::{
@@ -54,7 +54,7 @@ impl Controllers {
     }
 
     /// The controller's own erase commands, for a disk (its folder below `/sys/block`) on it.
-    pub fn add_capabilities(&self, to: &mut Capabilities, block: &Path) {
+    pub fn add_capabilities(&self, to: &mut DiskCapabilities, block: &Path) {
         let Some(identity) = controller_of(block).and_then(|name| self.identities.get(&name)) else { return };
         to.identified = true;
         to.sanitize.clone_from(&identity.sanitize);
@@ -201,7 +201,7 @@ mod tests {
             ],
         };
         assert_eq!((&found.listed, &found.notes), (&vec![expected], &Vec::new()));
-        let mut can = Capabilities::default();
+        let mut can = DiskCapabilities::default();
         let block = folder.path().join("block");
         for (disk, device) in [("sda", "0:0:0:0"), ("nvme0n1", "nvme0"), ("nvme7n1", "nvme-subsys7")] {
             fs::create_dir_all(block.join(disk)).unwrap();
@@ -210,9 +210,9 @@ mod tests {
         }
         fs::create_dir_all(folder.path().join("devices/nvme-subsys7/nvme0")).unwrap();
         found.add_capabilities(&mut can, &block.join("sda"));
-        assert_eq!(can, Capabilities::default());
+        assert_eq!(can, DiskCapabilities::default());
         for disk in ["nvme0n1", "nvme7n1"] {
-            let mut can = Capabilities::default();
+            let mut can = DiskCapabilities::default();
             found.add_capabilities(&mut can, &block.join(disk));
             assert_eq!((can.identified, can.format.as_slice()), (true, &[FormatErase::UserData][..]), "{disk}");
         }

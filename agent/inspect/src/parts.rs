@@ -5,7 +5,7 @@ use firesteel_sysfs::Roots;
 use firesteel_wire::{
     Inventory,
     limits::{FIELD_BYTES_MAX, INVENTORY_BYTES_MAX, NOTES_MAX},
-    parts::{ManagementInterface, Parts},
+    parts::{HardwareParts, ManagementInterface},
     text,
 };
 
@@ -13,7 +13,13 @@ use super::{Probe, bmc, numa, nvme::Controllers, pci, smbios, system};
 
 /// Reads all parts; `table` is the SMBIOS structure table, and `notes` are those of the other readers.
 #[must_use]
-pub fn read(roots: &Roots, probe: &dyn Probe, table: &[u8], nvme: Controllers, mut notes: Vec<String>) -> Parts {
+pub fn read(
+    roots: &Roots,
+    probe: &dyn Probe,
+    table: &[u8],
+    nvme: Controllers,
+    mut notes: Vec<String>,
+) -> HardwareParts {
     if table.is_empty() {
         notes.push("the firmware shows no SMBIOS table: board, sockets and memory modules are not known".to_owned());
     }
@@ -30,7 +36,7 @@ pub fn read(roots: &Roots, probe: &dyn Probe, table: &[u8], nvme: Controllers, m
     let management = smbios::management::interfaces(table);
     // Where the firmware knows of none, looking for one would take the driver a while.
     let has_ipmi = management.iter().any(|way| matches!(way, ManagementInterface::Ipmi { .. }));
-    Parts {
+    HardwareParts {
         board: smbios::platform::board(table),
         chassis: smbios::platform::chassis(table),
         processors,
@@ -72,7 +78,7 @@ fn contents(inventory: &mut Inventory) -> impl Iterator<Item = &mut DiskContents
     inventory.disks.iter_mut().filter_map(|disk| disk.contents.as_deref_mut())
 }
 
-fn parts_of(inventory: &mut Inventory) -> &mut Parts {
+fn parts_of(inventory: &mut Inventory) -> &mut HardwareParts {
     inventory.parts.get_or_insert_default()
 }
 
@@ -106,9 +112,9 @@ fn bytes(inventory: &Inventory) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_contents::{Finding, Kind, Owner, Plain};
+    use firesteel_contents::{ContentKind, ContentOwner, OrdinaryContent, ProtectedContent};
     use firesteel_wire::{
-        Disk, Nic, Vlan,
+        InventoryDisk, InventoryNic, InventoryVlan,
         limits::{DISKS_MAX, MODULES_MAX, NICS_MAX, PCI_DEVICES_MAX, VLANS_MAX},
         parts::{MemoryModule, PciDevice},
     };
@@ -142,7 +148,7 @@ mod tests {
             serial: "80CE012346514C8C21".into(),
             part: "M321R8GA0PB0-CWMKH".into(),
         };
-        let disk = Disk {
+        let disk = InventoryDisk {
             device: "/dev/nvme100n1".into(),
             by_path: "/dev/disk/by-path/pci-0000:af:00.0-nvme-1".into(),
             by_id: vec!["/dev/disk/by-id/nvme-SAMSUNG_MZQL21T9HCJR-00A07_S64GNE0R801234".into(); 3],
@@ -150,11 +156,12 @@ mod tests {
             serial: "S64GNE0R801234".into(),
             wwn: "eui.36344730528012340025384e00000001".into(),
             capabilities: Some(Box::default()),
-            ..Disk::default()
+            ..InventoryDisk::default()
         };
         let mut inventory = Inventory { disks: vec![disk; DISKS_MAX], ..Inventory::default() };
-        inventory.nics = vec![Nic { driver: "ice".into(), ..Nic::default() }; NICS_MAX];
-        let parts = Parts { pci: vec![pci; PCI_DEVICES_MAX], modules: vec![module; 192], ..Parts::default() };
+        inventory.nics = vec![InventoryNic { driver: "ice".into(), ..InventoryNic::default() }; NICS_MAX];
+        let parts =
+            HardwareParts { pci: vec![pci; PCI_DEVICES_MAX], modules: vec![module; 192], ..HardwareParts::default() };
         inventory.parts = Some(Box::new(parts));
         let before = inventory.clone();
         fit(&mut inventory);
@@ -165,12 +172,12 @@ mod tests {
     fn a_record_of_long_texts_is_cut_to_what_can_be_sent_and_says_so() {
         let long = "x".repeat(FIELD_BYTES_MAX);
         let module = MemoryModule { part: long.clone(), serial: long.clone(), ..MemoryModule::default() };
-        let vlan = Vlan { id: 1, name: long.clone() };
-        let disk = Disk { by_id: vec![long.clone(); 3], ..Disk::default() };
+        let vlan = InventoryVlan { id: 1, name: long.clone() };
+        let disk = InventoryDisk { by_id: vec![long.clone(); 3], ..InventoryDisk::default() };
         let mut inventory = Inventory {
-            nics: vec![Nic { vlans: vec![vlan; VLANS_MAX], ..Nic::default() }; NICS_MAX],
+            nics: vec![InventoryNic { vlans: vec![vlan; VLANS_MAX], ..InventoryNic::default() }; NICS_MAX],
             disks: vec![disk; DISKS_MAX],
-            parts: Some(Box::new(Parts { modules: vec![module; MODULES_MAX], ..Parts::default() })),
+            parts: Some(Box::new(HardwareParts { modules: vec![module; MODULES_MAX], ..HardwareParts::default() })),
             ..Inventory::default()
         };
         fit(&mut inventory);
@@ -184,20 +191,20 @@ mod tests {
     #[test]
     fn what_may_stop_an_erasure_stays_longest() {
         let long = "x".repeat(FIELD_BYTES_MAX);
-        let finding = |count: usize| Finding {
+        let finding = |count: usize| ProtectedContent {
             place: long.clone(),
-            kind: Kind::Vmfs,
+            kind: ContentKind::Vmfs,
             name: "x".repeat(count),
-            owner: Owner::Unnamed,
+            owner: ContentOwner::Unnamed,
         };
-        let plain = Plain { place: long.clone(), name: long.clone() };
+        let plain = OrdinaryContent { place: long.clone(), name: long.clone() };
         let with = |findings: usize, plains: usize| {
             let contents = DiskContents {
                 findings: vec![finding(1); findings],
                 plain: vec![plain.clone(); plains],
                 ..DiskContents::default()
             };
-            let disk = Disk { contents: Some(Box::new(contents)), ..Disk::default() };
+            let disk = InventoryDisk { contents: Some(Box::new(contents)), ..InventoryDisk::default() };
             let mut inventory = Inventory { disks: vec![disk; DISKS_MAX], ..Inventory::default() };
             fit(&mut inventory);
             assert!(bytes(&inventory) <= INVENTORY_BYTES_MAX);

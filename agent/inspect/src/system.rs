@@ -2,33 +2,33 @@
 
 use firesteel_efi::{
     load_option,
-    variables::{Variables, entry_name},
+    variables::{EfiVariables, entry_name},
 };
 use firesteel_sysfs::{Roots, attribute, names};
-use firesteel_wire::{Firmware, FirmwareMode, System, parts::Tpm, text::field};
+use firesteel_wire::{FirmwareMode, InventoryFirmware, InventorySystem, parts::Tpm, text::field};
 
 use super::smbios::platform;
 
 /// What identifies the machine, from the kernel's own files; [`add_model`] adds the rest.
 #[must_use]
-pub fn read_system(roots: &Roots) -> System {
+pub fn read_system(roots: &Roots) -> InventorySystem {
     let dmi = roots.sys.join("class/dmi/id");
     let said = |name: &str| {
         let text = attribute(&dmi.join(name));
         if is_placeholder(&text) { String::new() } else { text }
     };
-    System {
+    InventorySystem {
         manufacturer: said("sys_vendor"),
         product: said("product_name"),
         serial: said("product_serial"),
         uuid: said("product_uuid").to_ascii_lowercase(),
-        ..System::default()
+        ..InventorySystem::default()
     }
 }
 
 /// Adds what the SMBIOS table says beyond that.
-pub fn add_model(system: &mut System, smbios: &[u8]) {
-    let platform::Model { version, sku, family } = platform::model(smbios);
+pub fn add_model(system: &mut InventorySystem, smbios: &[u8]) {
+    let platform::PlatformModel { version, sku, family } = platform::model(smbios);
     (system.version, system.sku, system.family) = (version, sku, family);
 }
 
@@ -57,13 +57,13 @@ pub(super) fn is_placeholder(text: &str) -> bool {
 }
 
 #[must_use]
-pub fn read_firmware(roots: &Roots, smbios: &[u8]) -> Firmware {
+pub fn read_firmware(roots: &Roots, smbios: &[u8]) -> InventoryFirmware {
     let dmi = roots.sys.join("class/dmi/id");
     let uefi = roots.sys.join("firmware/efi").is_dir();
-    let variables = Variables::new(&roots.sys);
+    let variables = EfiVariables::new(&roots.sys);
     // Both are one byte (UEFI specification 2.10, section 3.3).
     let state = |name: &str| variables.read(name).filter(|_| uefi)?.first().map(|&state| state == 1);
-    Firmware {
+    InventoryFirmware {
         mode: if uefi { FirmwareMode::Uefi } else { FirmwareMode::Bios },
         vendor: attribute(&dmi.join("bios_vendor")),
         version: attribute(&dmi.join("bios_version")),
@@ -76,7 +76,7 @@ pub fn read_firmware(roots: &Roots, smbios: &[u8]) -> Firmware {
 }
 
 /// Number and description of the entry that the firmware started; empty where it does not say.
-fn booted_from(variables: &Variables) -> String {
+fn booted_from(variables: &EfiVariables) -> String {
     let Some(number) = variables.current() else { return String::new() };
     let name = entry_name(number);
     let option = variables.read(&name).and_then(|value| load_option::decode(&value));

@@ -9,8 +9,8 @@ use std::{path::Path, process::Command};
 use firesteel_inspect::{Probe, cpu, inventory};
 use firesteel_sysfs::Roots;
 use firesteel_wire::{
-    Disk, Inventory, Transport,
-    parts::{NumaNode, Parts, PciDevice},
+    Inventory, InventoryDisk, Transport,
+    parts::{HardwareParts, NumaNode, PciDevice},
 };
 
 struct NoSystemCalls;
@@ -22,8 +22,8 @@ impl Probe for NoSystemCalls {
     fn addresses(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
-    fn table(&self, _: &Path) -> firesteel_wire::Table {
-        firesteel_wire::Table::None
+    fn table(&self, _: &Path) -> firesteel_wire::PartitionTableRecord {
+        firesteel_wire::PartitionTableRecord::None
     }
 
     fn signatures(&self, _: &Path) -> Vec<String> {
@@ -59,11 +59,11 @@ fn inspect(snapshot: &str) -> Option<Inventory> {
     Some(inventory)
 }
 
-fn parts(inventory: &Inventory) -> &Parts {
+fn parts(inventory: &Inventory) -> &HardwareParts {
     inventory.parts.as_deref().unwrap()
 }
 
-fn names(disks: &[Disk]) -> Vec<(&str, &str)> {
+fn names(disks: &[InventoryDisk]) -> Vec<(&str, &str)> {
     disks.iter().map(|disk| (disk.device.as_str(), disk.by_path.trim_start_matches("/dev/disk/by-path/"))).collect()
 }
 

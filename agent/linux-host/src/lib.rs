@@ -11,23 +11,23 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use firesteel_clean::look;
+use firesteel_clean::scan_disks;
 use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
 use firesteel_host::{
-    Held, Host, PartitionPlace,
-    assembled::{self, Assembly, Kind},
+    HeldDisk, Host, PartitionPlace,
+    assembled::{self, AssembledDriver, Assembly},
 };
-use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
+use firesteel_images::write::{DiskReader, ExclusiveDisk, Inspected, metadata};
 use firesteel_inspect::{self as inspect, Probe, system};
 use firesteel_modules as modules;
 use firesteel_os as os;
 use firesteel_sysfs::{
     Roots, attribute,
-    disks::{self, SeenDisk},
+    disks::{self, PresentDisk},
     nics, number, text,
 };
-use firesteel_wire::{Identity, Inventory, Table};
+use firesteel_wire::{Inventory, PartitionTableRecord, SmbiosIdentity};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
 /// Where partitions are mounted, one at a time.
@@ -40,12 +40,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const SECTOR_BYTES: u64 = 512;
 
 #[derive(Debug)]
-pub struct Machine {
+pub struct LinuxHost {
     roots: Roots,
     boot_mac: String,
 }
 
-impl Machine {
+impl LinuxHost {
     #[must_use]
     pub fn new(roots: Roots, boot_mac: String) -> Self {
         Self { roots, boot_mac }
@@ -64,7 +64,7 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
+impl Host for LinuxHost {
     fn uptime(&self) -> Duration {
         os::clock::uptime()
     }
@@ -77,9 +77,9 @@ impl Host for Machine {
         attribute(&self.roots.proc.join("sys/kernel/osrelease"))
     }
 
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> SmbiosIdentity {
         let system = system::read_system(&self.roots);
-        Identity {
+        SmbiosIdentity {
             uuid: system.uuid,
             serial: system.serial,
             manufacturer: system.manufacturer,
@@ -93,11 +93,11 @@ impl Host for Machine {
         inspect::inventory(&self.roots, self, &self.boot_mac)
     }
 
-    fn disks(&self) -> Vec<SeenDisk> {
+    fn disks(&self) -> Vec<PresentDisk> {
         disks::read(&self.roots)
     }
 
-    fn numbered(&self, number: u64) -> Option<SeenDisk> {
+    fn numbered(&self, number: u64) -> Option<PresentDisk> {
         let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
         disks::numbered(&self.roots, major, minor)
     }
@@ -116,21 +116,21 @@ impl Host for Machine {
         }
     }
 
-    fn open_disk(&self, device: &Path) -> anyhow::Result<Device> {
+    fn open_disk(&self, device: &Path) -> anyhow::Result<ExclusiveDisk> {
         let began = Instant::now();
         loop {
-            match Device::open(device) {
+            match ExclusiveDisk::open(device) {
                 Ok(disk) => return Ok(disk),
                 Err(error) if began.elapsed() > BUSY_WAIT => return Err(error.into()),
-                Err(firesteel_images::write::OpenError::Busy { .. }) => thread::sleep(LOOK_AGAIN),
+                Err(firesteel_images::write::DiskOpenError::Busy { .. }) => thread::sleep(LOOK_AGAIN),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn look_at(&self, device: &Path) -> anyhow::Result<Held<dyn DiskReader>> {
+    fn inspect_disk(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn DiskReader>> {
         let opened = Inspected::open(device)?;
-        Ok(Held { number: opened.number, opened: Box::new(opened) })
+        Ok(HeldDisk { number: opened.number, opened: Box::new(opened) })
     }
 
     fn assemblies(&self, disk: &str) -> Vec<Assembly> {
@@ -140,8 +140,8 @@ impl Host for Machine {
     fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()> {
         let (sys, dev, name) = (&self.roots.sys, &self.roots.dev, &assembly.name);
         let is_there = || match assembly.kind {
-            Kind::BcacheSet => sys.join("fs/bcache").join(name).exists(),
-            Kind::Md | Kind::DeviceMapper | Kind::Bcache | Kind::Other => {
+            AssembledDriver::BcacheSet => sys.join("fs/bcache").join(name).exists(),
+            AssembledDriver::Md | AssembledDriver::DeviceMapper | AssembledDriver::Bcache | AssembledDriver::Other => {
                 assembly.disks.iter().any(|disk| self.assemblies(disk).iter().any(|found| found.name == *name))
             }
         };
@@ -152,11 +152,11 @@ impl Host for Machine {
                 return Ok(());
             }
             let stopped = match assembly.kind {
-                Kind::Md => os::assembled::stop_md(sys, dev, name),
-                Kind::DeviceMapper => os::assembled::remove_dm(sys, dev, name),
-                Kind::Bcache => os::assembled::stop_bcache(sys, name),
-                Kind::BcacheSet => os::assembled::stop_bcache_set(sys, name),
-                Kind::Other => Err(std::io::ErrorKind::Unsupported.into()),
+                AssembledDriver::Md => os::assembled::stop_md(sys, dev, name),
+                AssembledDriver::DeviceMapper => os::assembled::remove_dm(sys, dev, name),
+                AssembledDriver::Bcache => os::assembled::stop_bcache(sys, name),
+                AssembledDriver::BcacheSet => os::assembled::stop_bcache_set(sys, name),
+                AssembledDriver::Other => Err(std::io::ErrorKind::Unsupported.into()),
             };
             if began.elapsed() > BUSY_WAIT {
                 stopped.with_context(|| format!("taking {assembly} apart"))?;
@@ -166,12 +166,12 @@ impl Host for Machine {
         }
     }
 
-    fn commands(&self, device: &Path) -> anyhow::Result<Held<dyn Port>> {
+    fn commands(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn Port>> {
         let opened = os::drive::CommandPath::open(device)?;
-        Ok(Held { number: opened.number()?, opened: Box::new(opened) })
+        Ok(HeldDisk { number: opened.number()?, opened: Box::new(opened) })
     }
 
-    fn reread_partitions(&self, disk: &Device) -> anyhow::Result<()> {
+    fn reread_partitions(&self, disk: &ExclusiveDisk) -> anyhow::Result<()> {
         let began = Instant::now();
         while let Err(error) = disk.reread_partitions() {
             if error.kind() != std::io::ErrorKind::ResourceBusy || began.elapsed() > BUSY_WAIT {
@@ -215,7 +215,7 @@ impl Host for Machine {
     }
 }
 
-impl Probe for Machine {
+impl Probe for LinuxHost {
     fn permanent_mac(&self, interface: &str) -> Option<[u8; 6]> {
         os::network::permanent_mac(interface)
     }
@@ -235,15 +235,15 @@ impl Probe for Machine {
         names
     }
 
-    fn table(&self, device: &Path) -> Table {
+    fn table(&self, device: &Path) -> PartitionTableRecord {
         match Inspected::open(device) {
             Ok(disk) => table::read(&disk, disk.size_bytes, disk.block_bytes),
-            Err(error) => table::unread(&error),
+            Err(error) => table::unreadable_table(&error),
         }
     }
 
     fn contents(&self) -> Vec<(String, DiskContents)> {
-        look::contents(self)
+        scan_disks::contents(self)
     }
 
     fn hostname(&self) -> String {

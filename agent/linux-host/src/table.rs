@@ -4,25 +4,27 @@
 use std::error::Error;
 
 use firesteel_images::write::{DiskReader, ReadTableError, read_table};
-use firesteel_wire::{Table, text::field};
+use firesteel_wire::{PartitionTableRecord, text::field};
 
 /// The primary table: without it, nothing boots from the disk.
-pub(crate) fn read(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Table {
+pub(crate) fn read(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> PartitionTableRecord {
     match read_table(reader, size_bytes, block_bytes) {
-        Ok(Some(table)) => Table::Gpt { guid: table.disk_guid.to_string() },
-        Ok(None) => Table::None,
-        Err(error @ ReadTableError::Damaged { .. }) => Table::Unreadable { why: why(&error), damaged: true },
-        Err(error @ ReadTableError::Read { .. }) => unread(&error),
+        Ok(Some(table)) => PartitionTableRecord::Gpt { guid: table.disk_guid.to_string() },
+        Ok(None) => PartitionTableRecord::None,
+        Err(error @ ReadTableError::Damaged { .. }) => {
+            PartitionTableRecord::Unreadable { why: error_text(&error), damaged: true }
+        }
+        Err(error @ ReadTableError::Read { .. }) => unreadable_table(&error),
     }
 }
 
 /// The disk did not give its first blocks: what stands there is unknown, and not to be taken for damaged.
-pub(crate) fn unread(error: &dyn Error) -> Table {
-    Table::Unreadable { why: why(error), damaged: false }
+pub(crate) fn unreadable_table(error: &dyn Error) -> PartitionTableRecord {
+    PartitionTableRecord::Unreadable { why: error_text(error), damaged: false }
 }
 
 /// With the innermost cause, which says most.
-fn why(error: &dyn Error) -> String {
+fn error_text(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -66,7 +68,7 @@ mod tests {
     fn the_guid_is_told_as_it_was_written() {
         for block_bytes in [512, 4096] {
             let (image, guid) = image(block_bytes);
-            assert_eq!(read(&image, BYTES, block_bytes), Table::Gpt { guid: guid.to_string() });
+            assert_eq!(read(&image, BYTES, block_bytes), PartitionTableRecord::Gpt { guid: guid.to_string() });
             assert_eq!(guid.to_string(), "abcdef12-3456-8782-8d15-9e26af3fffff", "the marks are in this form");
         }
     }
@@ -76,9 +78,12 @@ mod tests {
         let (image, _) = image(512);
         image.0.write_all_at(&[0xff], 512 + 60).unwrap();
         let damaged = read(&image, BYTES, 512);
-        assert!(matches!(&damaged, Table::Unreadable { why, damaged: true } if !why.is_empty()), "{damaged:?}");
+        assert!(
+            matches!(&damaged, PartitionTableRecord::Unreadable { why, damaged: true } if !why.is_empty()),
+            "{damaged:?}"
+        );
         image.0.write_all_at(&[0; 64 << 10], 0).unwrap();
-        assert_eq!(read(&image, BYTES, 512), Table::None, "the backup at the end boots nothing");
+        assert_eq!(read(&image, BYTES, 512), PartitionTableRecord::None, "the backup at the end boots nothing");
     }
 
     #[test]
@@ -93,7 +98,10 @@ mod tests {
         short.0.set_len(100).unwrap();
         for disk in [&short as &dyn DiskReader, &Failing] {
             let unread = read(disk, BYTES, 512);
-            assert!(matches!(&unread, Table::Unreadable { why, damaged: false } if !why.is_empty()), "{unread:?}");
+            assert!(
+                matches!(&unread, PartitionTableRecord::Unreadable { why, damaged: false } if !why.is_empty()),
+                "{unread:?}"
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ pub mod neighbours;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use firesteel_wire::{
-    Vlan,
+    InventoryVlan,
     limits::{FIELD_BYTES_MAX, NEIGHBOUR_ADDRESSES_MAX, VLANS_MAX},
     text,
 };
@@ -52,7 +52,7 @@ const IEEE_802_3: [u8; 3] = [0x00, 0x12, 0x0f];
 
 /// Who is at the other end of the cable. Empty or 0 is what was not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbour {
+pub struct LldpNeighbour {
     /// A MAC address with colons, an IP address, or a text, by what the switch chose.
     pub chassis_id: String,
     pub port_id: String,
@@ -65,7 +65,7 @@ pub struct Neighbour {
     /// VLAN of frames without a tag.
     pub port_vlan: u16,
     /// VLANs of the port that have a name, by number.
-    pub vlans: Vec<Vlan>,
+    pub vlans: Vec<InventoryVlan>,
     /// The port is one of several in an aggregation right now.
     pub aggregated: bool,
     /// Largest frame in bytes.
@@ -74,7 +74,7 @@ pub struct Neighbour {
 
 /// Why a frame tells of no neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum LldpError {
     #[error("it is not an LLDP frame")]
     OtherProtocol,
     #[error("the frame is {0} bytes long, more than {FRAME_BYTES_MAX}")]
@@ -91,47 +91,47 @@ pub enum Refused {
 ///
 /// # Errors
 /// When the frame is of another protocol, or breaks the rules for all of its values.
-pub fn parse(frame: &[u8]) -> Result<Neighbour, Refused> {
+pub fn parse(frame: &[u8]) -> Result<LldpNeighbour, LldpError> {
     if frame.len() > FRAME_BYTES_MAX {
-        return Err(Refused::TooLong(frame.len()));
+        return Err(LldpError::TooLong(frame.len()));
     }
-    let mut neighbour = Neighbour::default();
-    for (place, value) in Values(payload(frame)?).enumerate() {
+    let mut neighbour = LldpNeighbour::default();
+    for (place, value) in LldpTlvs(payload(frame)?).enumerate() {
         let (kind, value) = value?;
         let mandatory = [CHASSIS_ID, PORT_ID, TIME_TO_LIVE];
         if mandatory.get(place).is_some_and(|wanted| *wanted != kind) || (place > 2 && mandatory.contains(&kind)) {
-            return Err(Refused::Order);
+            return Err(LldpError::Order);
         }
         neighbour.add(kind, value)?;
     }
     // The values before the end may have been too few.
-    if neighbour.chassis_id.is_empty() || neighbour.port_id.is_empty() || Values(payload(frame)?).nth(2).is_none() {
-        return Err(Refused::Order);
+    if neighbour.chassis_id.is_empty() || neighbour.port_id.is_empty() || LldpTlvs(payload(frame)?).nth(2).is_none() {
+        return Err(LldpError::Order);
     }
     neighbour.vlans.sort_by_key(|vlan| vlan.id);
     Ok(neighbour)
 }
 
-fn payload(frame: &[u8]) -> Result<&[u8], Refused> {
-    let mut rest = frame.get(ETHERTYPE_OFFSET..).ok_or(Refused::OtherProtocol)?;
+fn payload(frame: &[u8]) -> Result<&[u8], LldpError> {
+    let mut rest = frame.get(ETHERTYPE_OFFSET..).ok_or(LldpError::OtherProtocol)?;
     // At most one tag inside another.
     for _ in 0..3 {
-        let (&kind, after) = rest.split_first_chunk::<2>().ok_or(Refused::OtherProtocol)?;
+        let (&kind, after) = rest.split_first_chunk::<2>().ok_or(LldpError::OtherProtocol)?;
         match u16::from_be_bytes(kind) {
             ETHERTYPE => return Ok(after),
-            tag if VLAN_TAGS.contains(&tag) => rest = after.get(2..).ok_or(Refused::OtherProtocol)?,
+            tag if VLAN_TAGS.contains(&tag) => rest = after.get(2..).ok_or(LldpError::OtherProtocol)?,
             _ => break,
         }
     }
-    Err(Refused::OtherProtocol)
+    Err(LldpError::OtherProtocol)
 }
 
 /// The values of a frame up to its end, with their types. A fault is the last one.
 #[derive(Clone, Debug)]
-struct Values<'a>(&'a [u8]);
+struct LldpTlvs<'a>(&'a [u8]);
 
-impl<'a> Iterator for Values<'a> {
-    type Item = Result<(u8, &'a [u8]), Refused>;
+impl<'a> Iterator for LldpTlvs<'a> {
+    type Item = Result<(u8, &'a [u8]), LldpError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&[high, low], after) = self.0.split_first_chunk::<2>()?;
@@ -140,22 +140,22 @@ impl<'a> Iterator for Values<'a> {
         if kind == END {
             return None;
         }
-        Some(after.split_at_checked(length).ok_or(Refused::Cut(kind)).map(|(value, rest)| {
+        Some(after.split_at_checked(length).ok_or(LldpError::Cut(kind)).map(|(value, rest)| {
             self.0 = rest;
             (kind, value)
         }))
     }
 }
 
-impl Neighbour {
-    fn add(&mut self, kind: u8, value: &[u8]) -> Result<(), Refused> {
+impl LldpNeighbour {
+    fn add(&mut self, kind: u8, value: &[u8]) -> Result<(), LldpError> {
         match kind {
-            CHASSIS_ID => self.chassis_id = id(value, 4, 5).ok_or(Refused::Length(kind))?,
-            PORT_ID => self.port_id = id(value, 3, 4).ok_or(Refused::Length(kind))?,
-            TIME_TO_LIVE => self.seconds = number(value).ok_or(Refused::Length(kind))?,
-            PORT_DESCRIPTION => self.port_description = words(value),
-            SYSTEM_NAME => self.system_name = words(value),
-            SYSTEM_DESCRIPTION => self.system_description = words(value),
+            CHASSIS_ID => self.chassis_id = id(value, 4, 5).ok_or(LldpError::Length(kind))?,
+            PORT_ID => self.port_id = id(value, 3, 4).ok_or(LldpError::Length(kind))?,
+            TIME_TO_LIVE => self.seconds = number(value).ok_or(LldpError::Length(kind))?,
+            PORT_DESCRIPTION => self.port_description = printable_text(value),
+            SYSTEM_NAME => self.system_name = printable_text(value),
+            SYSTEM_DESCRIPTION => self.system_description = printable_text(value),
             MANAGEMENT_ADDRESS if self.addresses.len() < ADDRESSES_MAX => {
                 // Its length counts the family, too.
                 let address = value.split_first().and_then(|(&length, rest)| rest.get(..usize::from(length)));
@@ -202,10 +202,10 @@ fn is_vlan(id: u16) -> bool {
     (1..4095).contains(&id)
 }
 
-fn named_vlan(value: &[u8]) -> Option<Vlan> {
+fn named_vlan(value: &[u8]) -> Option<InventoryVlan> {
     let id = number(value).filter(|id| is_vlan(*id))?;
     let name = value.get(3..3 + usize::from(*value.get(2)?))?;
-    Some(Vlan { id, name: words(name) })
+    Some(InventoryVlan { id, name: printable_text(name) })
 }
 
 /// The value of a chassis or port id: one byte that says what it is, then 1 to 255 bytes. Which kinds
@@ -223,7 +223,7 @@ fn id(value: &[u8], mac_kind: u8, network_kind: u8) -> Option<String> {
         None
     };
     // A text of nothing that is seen, or an address of an odd length, is still told from others.
-    let text = as_address.unwrap_or_else(|| words(value));
+    let text = as_address.unwrap_or_else(|| printable_text(value));
     let is_text = !text.is_empty() && !text.contains('\u{fffd}');
     Some(if is_text { text } else { text::clean(&hex::encode(value), FIELD_BYTES_MAX) })
 }
@@ -237,7 +237,7 @@ fn network_address(value: &[u8]) -> Option<String> {
     }
 }
 
-fn words(value: &[u8]) -> String {
+fn printable_text(value: &[u8]) -> String {
     text::clean(&String::from_utf8_lossy(value), FIELD_BYTES_MAX)
 }
 
@@ -295,8 +295,8 @@ mod tests {
             value(END, &[]),
             value(SYSTEM_NAME, b"behind the end"),
         ]);
-        let vlan = |id: u16, name: &str| Vlan { id, name: name.into() };
-        let expected = Neighbour {
+        let vlan = |id: u16, name: &str| InventoryVlan { id, name: name.into() };
+        let expected = LldpNeighbour {
             chassis_id: "00:1c:73:aa:bb:cc".into(),
             port_id: "Ethernet17/1".into(),
             seconds: 120,
@@ -325,8 +325,8 @@ mod tests {
         assert_eq!(of(b"\x07 rack\x1b[31m").unwrap(), "rack [31m");
         assert_eq!(of(&[7, 0, 0]).unwrap(), "0000", "nothing that is seen");
         assert_eq!(of(&[4, 0xff, 0xfe]).unwrap(), "fffe", "no MAC address");
-        assert_eq!(of(&[7]), Err(Refused::Length(CHASSIS_ID)));
-        assert_eq!(of(&[]), Err(Refused::Length(CHASSIS_ID)));
+        assert_eq!(of(&[7]), Err(LldpError::Length(CHASSIS_ID)));
+        assert_eq!(of(&[]), Err(LldpError::Length(CHASSIS_ID)));
     }
 
     #[test]
@@ -342,14 +342,14 @@ mod tests {
         ];
         for order in orders {
             let values: Vec<_> = order.iter().map(|value| (*value).clone()).collect();
-            assert_eq!(parse(&frame(&[], &values)), Err(Refused::Order), "{values:?}");
+            assert_eq!(parse(&frame(&[], &values)), Err(LldpError::Order), "{values:?}");
         }
-        assert_eq!(parse(&with(&[vec![SYSTEM_NAME << 1 | 1, 0xff, b'x']])), Err(Refused::Cut(SYSTEM_NAME)));
-        assert_eq!(parse(&with(&[value(TIME_TO_LIVE, &[1])])), Err(Refused::Order));
-        assert_eq!(parse(&frame(&[0x08, 0x00], &mandatory())), Err(Refused::OtherProtocol));
-        assert_eq!(parse(&frame(&[0x81, 0, 0, 5].repeat(3), &mandatory())), Err(Refused::OtherProtocol));
-        assert_eq!(parse(&[]), Err(Refused::OtherProtocol));
-        assert_eq!(parse(&vec![0; FRAME_BYTES_MAX + 1]), Err(Refused::TooLong(FRAME_BYTES_MAX + 1)));
+        assert_eq!(parse(&with(&[vec![SYSTEM_NAME << 1 | 1, 0xff, b'x']])), Err(LldpError::Cut(SYSTEM_NAME)));
+        assert_eq!(parse(&with(&[value(TIME_TO_LIVE, &[1])])), Err(LldpError::Order));
+        assert_eq!(parse(&frame(&[0x08, 0x00], &mandatory())), Err(LldpError::OtherProtocol));
+        assert_eq!(parse(&frame(&[0x81, 0, 0, 5].repeat(3), &mandatory())), Err(LldpError::OtherProtocol));
+        assert_eq!(parse(&[]), Err(LldpError::OtherProtocol));
+        assert_eq!(parse(&vec![0; FRAME_BYTES_MAX + 1]), Err(LldpError::TooLong(FRAME_BYTES_MAX + 1)));
     }
 
     #[test]

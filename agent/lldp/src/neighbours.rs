@@ -19,7 +19,7 @@ const HOLD_MAX: Duration = Duration::from_secs(10 * 60);
 const CHANGE_MIN: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
-struct Known {
+struct NeighbourEntry {
     neighbour: Neighbour,
     /// Times are uptimes.
     until: Duration,
@@ -28,14 +28,14 @@ struct Known {
 
 /// By the name of the NIC.
 #[derive(Debug, Default)]
-pub struct Neighbours(BTreeMap<String, Known>);
+pub struct Neighbours(BTreeMap<String, NeighbourEntry>);
 
 impl Neighbours {
     /// Takes what was said on the cable of the NIC with this name and address; says whose it is, in words,
     /// where that is news.
-    pub fn hear(&mut self, nic: &str, mac: &str, said: crate::Neighbour, now: Duration) -> Option<String> {
+    pub fn record_frame(&mut self, nic: &str, mac: &str, said: crate::LldpNeighbour, now: Duration) -> Option<String> {
         let hold = Duration::from_secs(said.seconds.into()).min(HOLD_MAX);
-        let heard = told(nic, mac, said);
+        let heard = neighbour_record(nic, mac, said);
         match self.0.get_mut(nic) {
             None => {
                 // A good-bye of somebody who never said hello.
@@ -55,13 +55,13 @@ impl Neighbours {
             Some(_) => {}
         }
         let words = format!("{} ({}), port {}", heard.switch_name, heard.switch_id, heard.port_id);
-        self.0.insert(nic.to_owned(), Known { neighbour: heard, until: now + hold, changed: now });
+        self.0.insert(nic.to_owned(), NeighbourEntry { neighbour: heard, until: now + hold, changed: now });
         Some(words)
     }
 
     /// What is known, by the NICs' names, as much as a report has room for.
     #[must_use]
-    pub fn told(&self) -> Vec<Neighbour> {
+    pub fn neighbours(&self) -> Vec<Neighbour> {
         let mut all: Vec<_> = self.0.values().map(|known| known.neighbour.clone()).collect();
         neighbour::fit(&mut all);
         all
@@ -72,7 +72,7 @@ fn is_same(one: &Neighbour, other: &Neighbour) -> bool {
     (&one.switch_id, &one.port_id) == (&other.switch_id, &other.port_id)
 }
 
-fn told(nic: &str, mac: &str, said: crate::Neighbour) -> Neighbour {
+fn neighbour_record(nic: &str, mac: &str, said: crate::LldpNeighbour) -> Neighbour {
     Neighbour {
         nic: text::clean(nic, FIELD_BYTES_MAX),
         mac: text::clean(mac, FIELD_BYTES_MAX),
@@ -93,13 +93,13 @@ fn told(nic: &str, mac: &str, said: crate::Neighbour) -> Neighbour {
 mod tests {
     use super::*;
 
-    fn said(switch: &str, name: &str, seconds: u16) -> crate::Neighbour {
-        crate::Neighbour {
+    fn said(switch: &str, name: &str, seconds: u16) -> crate::LldpNeighbour {
+        crate::LldpNeighbour {
             chassis_id: switch.into(),
             port_id: "1".into(),
             system_name: name.into(),
             seconds,
-            ..crate::Neighbour::default()
+            ..crate::LldpNeighbour::default()
         }
     }
 
@@ -108,49 +108,52 @@ mod tests {
     }
 
     fn switches(all: &Neighbours) -> Vec<String> {
-        all.told().into_iter().map(|one| format!("{} {} {}", one.nic, one.switch_id, one.switch_name)).collect()
+        all.neighbours().into_iter().map(|one| format!("{} {} {}", one.nic, one.switch_id, one.switch_name)).collect()
     }
 
     #[test]
     fn one_neighbour_is_told_once_and_its_changes_now_and_then() {
         let mut all = Neighbours::default();
-        let words = all.hear("eth0", "m", said("a", "leaf", 120), at(0));
+        let words = all.record_frame("eth0", "m", said("a", "leaf", 120), at(0));
         assert_eq!(words.as_deref(), Some("leaf (a), port 1"));
-        assert_eq!(all.hear("eth0", "m", said("a", "leaf", 120), at(30)), None, "nothing new");
-        assert!(all.hear("eth0", "m", said("a", "renamed", 120), at(60)).is_some());
-        assert_eq!(all.hear("eth0", "m", said("a", "renamed again", 120), at(61)), None, "too soon");
+        assert_eq!(all.record_frame("eth0", "m", said("a", "leaf", 120), at(30)), None, "nothing new");
+        assert!(all.record_frame("eth0", "m", said("a", "renamed", 120), at(60)).is_some());
+        assert_eq!(all.record_frame("eth0", "m", said("a", "renamed again", 120), at(61)), None, "too soon");
         assert_eq!(switches(&all), ["eth0 a renamed"]);
-        assert!(all.hear("eth0", "m", said("a", "renamed again", 120), at(90)).is_some(), "said again, heard then");
+        assert!(
+            all.record_frame("eth0", "m", said("a", "renamed again", 120), at(90)).is_some(),
+            "said again, heard then"
+        );
     }
 
     #[test]
     fn the_first_on_a_cable_holds_it_until_its_time_is_over() {
         let mut all = Neighbours::default();
-        assert!(all.hear("eth0", "m", said("a", "", 120), at(0)).is_some());
-        assert_eq!(all.hear("eth0", "m", said("b", "", 120), at(60)), None);
-        assert_eq!(all.hear("eth0", "m", said("a", "", 120), at(100)), None);
-        assert_eq!(all.hear("eth0", "m", said("b", "", 120), at(219)), None);
-        assert!(all.hear("eth0", "m", said("b", "", 120), at(220)).is_some(), "the cable was moved");
-        assert_eq!(all.hear("eth0", "m", said("b", "", 0), at(230)), None, "a good-bye is no news");
+        assert!(all.record_frame("eth0", "m", said("a", "", 120), at(0)).is_some());
+        assert_eq!(all.record_frame("eth0", "m", said("b", "", 120), at(60)), None);
+        assert_eq!(all.record_frame("eth0", "m", said("a", "", 120), at(100)), None);
+        assert_eq!(all.record_frame("eth0", "m", said("b", "", 120), at(219)), None);
+        assert!(all.record_frame("eth0", "m", said("b", "", 120), at(220)).is_some(), "the cable was moved");
+        assert_eq!(all.record_frame("eth0", "m", said("b", "", 0), at(230)), None, "a good-bye is no news");
         assert_eq!(switches(&all), ["eth0 b "], "and what was heard stays");
-        assert!(all.hear("eth0", "m", said("c", "", 120), at(231)).is_some(), "but others may come now");
+        assert!(all.record_frame("eth0", "m", said("c", "", 120), at(231)).is_some(), "but others may come now");
     }
 
     #[test]
     fn no_time_is_for_ever_and_a_good_bye_alone_is_nothing() {
         let mut all = Neighbours::default();
-        assert_eq!(all.hear("eth0", "m", said("a", "", 0), at(0)), None);
-        assert!(all.hear("eth0", "m", said("a", "", u16::MAX), at(0)).is_some());
-        assert!(all.hear("eth0", "m", said("b", "", 120), HOLD_MAX).is_some());
+        assert_eq!(all.record_frame("eth0", "m", said("a", "", 0), at(0)), None);
+        assert!(all.record_frame("eth0", "m", said("a", "", u16::MAX), at(0)).is_some());
+        assert!(all.record_frame("eth0", "m", said("b", "", 120), HOLD_MAX).is_some());
     }
 
     #[test]
     fn nics_are_bounded() {
         let mut all = Neighbours::default();
         for number in 0..2 * NICS_MAX {
-            all.hear(&format!("eth{number:03}"), "m", said("a", "", 120), at(0));
+            all.record_frame(&format!("eth{number:03}"), "m", said("a", "", 120), at(0));
         }
-        assert_eq!(all.told().len(), NICS_MAX);
-        assert_eq!(all.told()[0].nic, "eth000");
+        assert_eq!(all.neighbours().len(), NICS_MAX);
+        assert_eq!(all.neighbours()[0].nic, "eth000");
     }
 }

@@ -11,14 +11,14 @@ const DEPTH_MAX: usize = 64;
 /// What the four text files of a modules' folder say.
 #[derive(Debug, Default)]
 pub struct Index {
-    modules: BTreeMap<String, Module>,
+    modules: BTreeMap<String, ModuleIndexEntry>,
     /// Pattern (with `_`) and module, in the order of the file.
     aliases: Vec<(String, String)>,
     builtin: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
-struct Module {
+struct ModuleIndexEntry {
     path: String,
     needs: Vec<String>,
     soft_before: Vec<String>,
@@ -43,7 +43,10 @@ impl Index {
         let mut index = Self::default();
         for (path, needs) in dependencies.lines().filter_map(|line| line.split_once(':')) {
             let needs = needs.split_whitespace().map(name_of_path).collect();
-            index.modules.insert(name_of_path(path), Module { path: path.to_owned(), needs, ..Module::default() });
+            index.modules.insert(
+                name_of_path(path),
+                ModuleIndexEntry { path: path.to_owned(), needs, ..ModuleIndexEntry::default() },
+            );
         }
         for line in aliases.lines() {
             let mut words = line.split_whitespace();

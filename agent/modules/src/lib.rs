@@ -49,13 +49,13 @@ pub struct LoadReport {
 }
 
 /// What the modules that are asked for are handed to: the kernel, or a list in tests.
-trait Kernel {
+trait ModuleSink {
     fn load(&mut self, file: &Path) -> Result<(), Errno>;
 }
 
 struct RunningKernel;
 
-impl Kernel for RunningKernel {
+impl ModuleSink for RunningKernel {
     fn load(&mut self, file: &Path) -> Result<(), Errno> {
         let file = File::open(file).map_err(errno)?;
         finit_module(file, c"", ModuleInitFlags::empty())
@@ -64,7 +64,7 @@ impl Kernel for RunningKernel {
 
 /// The running kernel's modules, and what was done with them so far.
 #[derive(Debug)]
-struct Loader {
+struct ModuleLoader {
     folder: PathBuf,
     index: Index,
     tried: BTreeSet<String>,
@@ -74,14 +74,14 @@ struct Loader {
 
 /// Loads the modules for all devices that are there now. `root` is `/` but in tests.
 pub fn load_for_hardware(root: &Path) -> LoadReport {
-    let Some(mut loader) = Loader::open(root) else { return LoadReport::default() };
-    loader.look(root, &mut RunningKernel);
+    let Some(mut loader) = ModuleLoader::open(root) else { return LoadReport::default() };
+    loader.scan_aliases(root, &mut RunningKernel);
     loader.report
 }
 
 /// Loads modules by their names, with what they need.
 pub fn load_named(root: &Path, names: &[&str]) {
-    let Some(mut loader) = Loader::open(root) else { return };
+    let Some(mut loader) = ModuleLoader::open(root) else { return };
     for name in names {
         if !loader.load(name, &mut RunningKernel) {
             tracing::debug!("kernel module {name} was not loaded");
@@ -92,11 +92,11 @@ pub fn load_named(root: &Path, names: &[&str]) {
 /// Loads modules until the hardware shows nothing new: a controller's driver brings up disks, which
 /// need drivers of their own. Ends after `timeout` in any case.
 pub fn coldplug(root: &Path, timeout: Duration) -> LoadReport {
-    let Some(mut loader) = Loader::open(root) else { return LoadReport::default() };
+    let Some(mut loader) = ModuleLoader::open(root) else { return LoadReport::default() };
     let begin = Instant::now();
     let mut last_news = begin;
     while last_news.elapsed() < QUIET && begin.elapsed() < timeout {
-        if loader.look(root, &mut RunningKernel) {
+        if loader.scan_aliases(root, &mut RunningKernel) {
             last_news = Instant::now();
         } else {
             thread::sleep(BETWEEN_LOOKS);
@@ -123,12 +123,12 @@ pub fn modprobe_request(arguments: &[OsString]) -> Option<Vec<String>> {
 /// `arguments` begin with the program's own name.
 pub fn modprobe(arguments: &[OsString]) -> i32 {
     let names = modprobe_request(arguments).unwrap_or_default();
-    let Some(mut loader) = Loader::open(Path::new("/")) else { return 1 };
+    let Some(mut loader) = ModuleLoader::open(Path::new("/")) else { return 1 };
     let found = names.iter().filter(|name| loader.load(name, &mut RunningKernel)).count();
     i32::from(names.is_empty() || found < names.len())
 }
 
-impl Loader {
+impl ModuleLoader {
     /// Reads the index of the running kernel's modules; none if the ramdisk has none for it.
     fn open(root: &Path) -> Option<Self> {
         let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease")).ok()?;
@@ -145,7 +145,7 @@ impl Loader {
     }
 
     /// One look at all devices; whether there was anything new.
-    fn look(&mut self, root: &Path, kernel: &mut dyn Kernel) -> bool {
+    fn scan_aliases(&mut self, root: &Path, kernel: &mut dyn ModuleSink) -> bool {
         let mut aliases = BTreeSet::new();
         collect_aliases(&root.join("sys/devices"), DEPTH_MAX, &mut aliases);
         let new: Vec<String> = aliases.difference(&self.aliases_seen).cloned().collect();
@@ -160,7 +160,7 @@ impl Loader {
     }
 
     /// Loads whatever `wanted` (a module's name, or an alias) stands for; whether something does.
-    fn load(&mut self, wanted: &str, kernel: &mut dyn Kernel) -> bool {
+    fn load(&mut self, wanted: &str, kernel: &mut dyn ModuleSink) -> bool {
         if self.index.is_builtin(wanted) {
             return true;
         }
@@ -175,7 +175,7 @@ impl Loader {
         is_loaded
     }
 
-    fn load_one(&mut self, module: &str, kernel: &mut dyn Kernel) -> bool {
+    fn load_one(&mut self, module: &str, kernel: &mut dyn ModuleSink) -> bool {
         let Some(path) = self.index.path(module) else { return false };
         if !self.tried.insert(module.to_owned()) {
             return !self.report.failed.iter().any(|(failed, _)| failed == module);
@@ -231,7 +231,7 @@ mod tests {
         refused: Vec<(&'static str, Errno)>,
     }
 
-    impl Kernel for Listed {
+    impl ModuleSink for Listed {
         fn load(&mut self, file: &Path) -> Result<(), Errno> {
             let name = file.file_name().unwrap().to_str().unwrap().to_owned();
             if let Some((_, error)) = self.refused.iter().find(|(refused, _)| *refused == name) {
@@ -278,20 +278,20 @@ mod tests {
     #[test]
     fn hardware_gets_its_module_after_what_it_needs() {
         let machine = machine();
-        let mut loader = Loader::open(machine.path()).unwrap();
+        let mut loader = ModuleLoader::open(machine.path()).unwrap();
         let mut kernel = Listed::default();
-        assert!(loader.look(machine.path(), &mut kernel));
+        assert!(loader.scan_aliases(machine.path(), &mut kernel));
         assert_eq!(kernel.files, ["failover.ko", "net_failover.ko", "virtio_net.ko"]);
         assert_eq!(loader.report.loaded, ["failover", "net_failover", "virtio_net"]);
         assert_eq!(loader.report.unmatched.iter().collect::<Vec<_>>(), ["platform:pcspkr"]);
-        assert!(!loader.look(machine.path(), &mut kernel), "nothing is new");
+        assert!(!loader.scan_aliases(machine.path(), &mut kernel), "nothing is new");
         assert_eq!(kernel.files.len(), 3, "and nothing is loaded twice");
     }
 
     #[test]
     fn the_kernel_asks_for_a_filesystem() {
         let machine = machine();
-        let mut loader = Loader::open(machine.path()).unwrap();
+        let mut loader = ModuleLoader::open(machine.path()).unwrap();
         let mut kernel = Listed { refused: vec![("crc32c-intel.ko", Errno::ENODEV)], ..Listed::default() };
         assert!(loader.load("fs-xfs", &mut kernel));
         assert_eq!(kernel.files, ["crc32c_generic.ko", "libcrc32c.ko", "xfs.ko", "late.ko"]);
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_refused_module_is_reported_with_the_kernels_reason() {
         let machine = machine();
-        let mut loader = Loader::open(machine.path()).unwrap();
+        let mut loader = ModuleLoader::open(machine.path()).unwrap();
         let mut kernel = Listed { refused: vec![("xfs.ko", Errno::ENOKEY)], ..Listed::default() };
         assert!(!loader.load("xfs", &mut kernel));
         assert_eq!(loader.report.failed, [("xfs".to_owned(), Errno::ENOKEY.desc().to_owned())]);
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn already_loaded_is_loaded() {
         let machine = machine();
-        let mut loader = Loader::open(machine.path()).unwrap();
+        let mut loader = ModuleLoader::open(machine.path()).unwrap();
         let mut kernel = Listed { refused: vec![("failover.ko", Errno::EEXIST)], ..Listed::default() };
         assert!(loader.load("virtio_net", &mut kernel));
         assert_eq!(loader.report.loaded, ["net_failover", "virtio_net"]);

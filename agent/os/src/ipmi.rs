@@ -19,7 +19,7 @@ const BMC_CHANNEL: i16 = 0x0f;
 
 #[repr(C)]
 #[derive(Debug)]
-struct Address {
+struct IpmiIoctlAddress {
     kind: i32,
     channel: i16,
     lun: u8,
@@ -27,7 +27,7 @@ struct Address {
 
 #[repr(C)]
 #[derive(Debug)]
-pub struct Message {
+pub struct IpmiIoctlMessage {
     netfn: u8,
     command: u8,
     data_len: u16,
@@ -36,30 +36,32 @@ pub struct Message {
 
 #[repr(C)]
 #[derive(Debug)]
-pub struct Request {
+pub struct IpmiIoctlRequest {
     address: *mut u8,
     address_len: u32,
     id: libc::c_long,
-    message: Message,
+    message: IpmiIoctlMessage,
 }
 
 #[repr(C)]
 #[derive(Debug)]
-pub struct Received {
+pub struct IpmiIoctlReceived {
     kind: i32,
     address: *mut u8,
     address_len: u32,
     id: libc::c_long,
-    message: Message,
+    message: IpmiIoctlMessage,
 }
 
 // The kernel's numbers of the ioctls have the sizes in them.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Request>() == 40 && size_of::<Received>() == 48 && size_of::<Address>() == 8);
+const _: () = assert!(
+    size_of::<IpmiIoctlRequest>() == 40 && size_of::<IpmiIoctlReceived>() == 48 && size_of::<IpmiIoctlAddress>() == 8
+);
 
 mod ioctls {
-    nix::ioctl_read!(send, b'i', 13, super::Request);
-    nix::ioctl_readwrite!(receive, b'i', 11, super::Received);
+    nix::ioctl_read!(send, b'i', 13, super::IpmiIoctlRequest);
+    nix::ioctl_readwrite!(receive, b'i', 11, super::IpmiIoctlReceived);
 }
 
 /// What the BMC answers, its completion code first. Only requests that change nothing belong here.
@@ -74,13 +76,13 @@ pub fn ask(device: &Path, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec
 }
 
 fn send(device: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<()> {
-    let mut address = Address { kind: SYSTEM_INTERFACE, channel: BMC_CHANNEL, lun: 0 };
+    let mut address = IpmiIoctlAddress { kind: SYSTEM_INTERFACE, channel: BMC_CHANNEL, lun: 0 };
     let mut data = data.to_vec();
-    let mut request = Request {
+    let mut request = IpmiIoctlRequest {
         address: (&raw mut address).cast(),
-        address_len: u32::try_from(size_of::<Address>()).map_err(io::Error::other)?,
+        address_len: u32::try_from(size_of::<IpmiIoctlAddress>()).map_err(io::Error::other)?,
         id: 1,
-        message: Message {
+        message: IpmiIoctlMessage {
             netfn,
             command,
             data_len: u16::try_from(data.len()).map_err(io::Error::other)?,
@@ -94,14 +96,14 @@ fn send(device: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<()> {
 }
 
 fn receive(device: &File) -> io::Result<Vec<u8>> {
-    let mut address = Address { kind: 0, channel: 0, lun: 0 };
+    let mut address = IpmiIoctlAddress { kind: 0, channel: 0, lun: 0 };
     let mut data = vec![0; ANSWER_BYTES_MAX];
-    let mut received = Received {
+    let mut received = IpmiIoctlReceived {
         kind: 0,
         address: (&raw mut address).cast(),
-        address_len: u32::try_from(size_of::<Address>()).map_err(io::Error::other)?,
+        address_len: u32::try_from(size_of::<IpmiIoctlAddress>()).map_err(io::Error::other)?,
         id: 0,
-        message: Message {
+        message: IpmiIoctlMessage {
             netfn: 0,
             command: 0,
             data_len: u16::try_from(data.len()).map_err(io::Error::other)?,

@@ -4,9 +4,9 @@
 #![allow(unsafe_code, reason = "ioctls have no safe form; each use says why it is sound")]
 
 pub mod assembled;
-pub mod beneath;
 pub mod block;
 pub mod clock;
+pub mod confined_folder;
 pub mod drive;
 pub mod inode;
 pub mod ipmi;

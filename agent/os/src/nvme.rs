@@ -12,7 +12,7 @@ const TIMEOUT_MS: u32 = 5000;
 /// `struct nvme_passthru_cmd` (linux/nvme_ioctl.h).
 #[repr(C)]
 #[derive(Default)]
-struct Command {
+struct NvmePassthroughCommand {
     opcode: u8,
     flags: u8,
     reserved: u16,
@@ -28,16 +28,16 @@ struct Command {
 }
 
 // The kernel's number of the ioctl has the size in it.
-const _: () = assert!(size_of::<Command>() == 72);
+const _: () = assert!(size_of::<NvmePassthroughCommand>() == 72);
 
 mod ioctls {
-    nix::ioctl_readwrite!(admin, b'N', 0x41, super::Command);
+    nix::ioctl_readwrite!(admin, b'N', 0x41, super::NvmePassthroughCommand);
 }
 
 /// What the controller answers; an error where it refuses.
 pub fn identify(controller: &File, structure: u8, namespace: u32) -> io::Result<Vec<u8>> {
     let mut data = vec![0_u8; DATA_BYTES];
-    let mut command = Command {
+    let mut command = NvmePassthroughCommand {
         opcode: IDENTIFY,
         namespace,
         // Wide enough for pointers of every machine.
@@ -45,7 +45,7 @@ pub fn identify(controller: &File, structure: u8, namespace: u32) -> io::Result<
         data_bytes: u32::try_from(DATA_BYTES).map_err(io::Error::other)?,
         words_10_to_15: [u32::from(structure), 0, 0, 0, 0, 0],
         timeout_ms: TIMEOUT_MS,
-        ..Command::default()
+        ..NvmePassthroughCommand::default()
     };
     // SAFETY: the command has the layout that this number stands for; its buffer is as long as it says
     // and outlives the call, which is the only one that writes to it.

@@ -14,16 +14,16 @@ use nix::{
 
 /// How a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ChildExit {
     Exited(i32),
     Signalled(String),
 }
 
 /// Waits for any child (PID 1 inherits every orphan) and says which one ended and how.
-pub fn reap() -> io::Result<Option<(Pid, Ended)>> {
+pub fn reap() -> io::Result<Option<(Pid, ChildExit)>> {
     match wait() {
-        Ok(WaitStatus::Exited(pid, code)) => Ok(Some((pid, Ended::Exited(code)))),
-        Ok(WaitStatus::Signaled(pid, signal, _)) => Ok(Some((pid, Ended::Signalled(signal.as_str().to_owned())))),
+        Ok(WaitStatus::Exited(pid, code)) => Ok(Some((pid, ChildExit::Exited(code)))),
+        Ok(WaitStatus::Signaled(pid, signal, _)) => Ok(Some((pid, ChildExit::Signalled(signal.as_str().to_owned())))),
         Ok(_) | Err(nix::Error::EINTR) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -18,12 +18,12 @@ use firesteel_os as os;
 use firesteel_sysfs::{Roots, attribute, names, nics};
 use firesteel_wire::{
     NetworkPlan,
-    network::{HashPolicy, Link, LinkKind},
+    network::{HashPolicy, LinkKind, NetworkLink},
 };
 
 use super::{
-    lease::Lease,
-    way::{LinkSeen, obstacle},
+    lease::AgentLease,
+    path_selection::{LinkInputs, obstacle},
 };
 
 /// What the names of links that a plan made begin with.
@@ -32,19 +32,19 @@ const PREFIX: &str = "plan";
 const NICS_WAIT: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A plan that is being carried out. [`Applied::undo`] takes it back; dropped, it stays.
+/// A plan that is being carried out. [`AppliedNetwork::undo`] takes it back; dropped, it stays.
 #[derive(Debug)]
-pub(super) struct Applied<'a> {
+pub(super) struct AppliedNetwork<'a> {
     roots: &'a Roots,
     plan: &'a NetworkPlan,
     /// The kernel's name of each link of the plan; none for the missing member of a bond.
     interfaces: Vec<Option<String>>,
     /// Addresses on NICs, which stay when links go.
     addresses: Vec<(String, IpAddr, u8)>,
-    leases: Vec<(usize, Lease)>,
+    leases: Vec<(usize, AgentLease)>,
 }
 
-impl<'a> Applied<'a> {
+impl<'a> AppliedNetwork<'a> {
     pub(super) fn new(roots: &'a Roots, plan: &'a NetworkPlan) -> Self {
         let interfaces = vec![None; plan.links.len()];
         Self { roots, plan, interfaces, addresses: Vec::new(), leases: Vec::new() }
@@ -106,7 +106,7 @@ impl<'a> Applied<'a> {
         })
     }
 
-    fn has_other_member(&self, bond: &Link, missing: &str) -> bool {
+    fn has_other_member(&self, bond: &NetworkLink, missing: &str) -> bool {
         let LinkKind::Bond { members, .. } = &bond.kind else { return false };
         members.iter().any(|member| member == missing)
             && members.iter().any(|member| self.interface_of(member).is_some())
@@ -117,7 +117,7 @@ impl<'a> Applied<'a> {
         self.interfaces[index].as_deref()
     }
 
-    fn make(&mut self, netlink: &mut Netlink, index: usize, link: &Link) -> anyhow::Result<()> {
+    fn make(&mut self, netlink: &mut Netlink, index: usize, link: &NetworkLink) -> anyhow::Result<()> {
         let own = format!("{PREFIX}{index}");
         match &link.kind {
             LinkKind::Nic { .. } => {}
@@ -161,7 +161,13 @@ impl<'a> Applied<'a> {
         netlink.switch(interface, true).with_context(|| format!("switching {interface} on"))
     }
 
-    fn address(&mut self, netlink: &mut Netlink, index: usize, link: &Link, interface: &str) -> anyhow::Result<()> {
+    fn address(
+        &mut self,
+        netlink: &mut Netlink,
+        index: usize,
+        link: &NetworkLink,
+        interface: &str,
+    ) -> anyhow::Result<()> {
         for address in &link.addresses {
             netlink.add_address(interface, address.ip, address.prefix).with_context(|| address.to_string())?;
             self.addresses.push((interface.to_owned(), address.ip, address.prefix));
@@ -169,24 +175,24 @@ impl<'a> Applied<'a> {
         if link.dhcp4 {
             let mac = attribute(&self.roots.sys.join("class/net").join(interface).join("address"));
             let mac = mac.parse().context("reading its hardware address")?;
-            self.leases.push((index, Lease::keep(interface, mac)));
+            self.leases.push((index, AgentLease::keep(interface, mac)));
         }
         Ok(())
     }
 
     /// What keeps it from working right now.
     pub(super) fn obstacle(&self) -> Option<String> {
-        obstacle(self.plan, |link| self.look(link))
+        obstacle(self.plan, |link| self.link_state(link))
     }
 
-    fn look(&self, link: &Link) -> LinkSeen {
+    fn link_state(&self, link: &NetworkLink) -> LinkInputs {
         let Some(index) = self.plan.links.iter().position(|known| known.name == link.name) else {
-            return LinkSeen::default();
+            return LinkInputs::default();
         };
-        let Some(interface) = &self.interfaces[index] else { return LinkSeen::default() };
+        let Some(interface) = &self.interfaces[index] else { return LinkInputs::default() };
         let partner = self.roots.sys.join("class/net").join(interface).join("bonding/ad_partner_mac");
         let partner = attribute(&partner);
-        LinkSeen {
+        LinkInputs {
             carrier: nics::has_carrier(self.roots, interface),
             partner: !partner.is_empty() && partner != "00:00:00:00:00:00",
             has_lease: self.leases.iter().any(|(of, lease)| *of == index && lease.is_bound()),

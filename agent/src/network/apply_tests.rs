@@ -4,7 +4,7 @@
 
 use std::{net::TcpListener, path::Path};
 
-use firesteel_wire::network::{Address, Route};
+use firesteel_wire::network::{InterfaceAddress, NetworkRoute};
 use nix::{
     ifaddrs::getifaddrs,
     sched::{CloneFlags, unshare},
@@ -50,14 +50,14 @@ fn addresses(interface: &str) -> Vec<String> {
 }
 
 fn plan(mac: &str) -> NetworkPlan {
-    let mut nic = Link::new("port", LinkKind::Nic { mac: mac.to_owned() });
+    let mut nic = NetworkLink::new("port", LinkKind::Nic { mac: mac.to_owned() });
     nic.mtu = Some(1400);
     nic.addresses = vec![
-        Address { ip: [192, 0, 2, 9].into(), prefix: 24 },
-        Address { ip: "2001:db8::9".parse().unwrap(), prefix: 64 },
+        InterfaceAddress { ip: [192, 0, 2, 9].into(), prefix: 24 },
+        InterfaceAddress { ip: "2001:db8::9".parse().unwrap(), prefix: 64 },
     ];
-    let to = Address { ip: [198, 51, 100, 0].into(), prefix: 24 };
-    let routes = vec![Route { to, via: Some([192, 0, 2, 1].into()), on: Some("port".into()), metric: Some(7) }];
+    let to = InterfaceAddress { ip: [198, 51, 100, 0].into(), prefix: 24 };
+    let routes = vec![NetworkRoute { to, via: Some([192, 0, 2, 1].into()), on: Some("port".into()), metric: Some(7) }];
     NetworkPlan { links: vec![nic], routes }
 }
 
@@ -72,7 +72,7 @@ fn addresses_and_routes_are_made_and_taken_back() {
         let roots = sysfs(folder.path(), &[("near", "52:54:00:00:00:09")]);
         let plan = plan("52:54:00:00:00:09");
         for _ in 0..2 {
-            let mut applied = Applied::new(&roots, &plan);
+            let mut applied = AppliedNetwork::new(&roots, &plan);
             applied.apply().unwrap();
             assert_eq!(addresses("near"), ["192.0.2.9", "2001:db8::9"]);
             let routes = fs::read_to_string("/proc/thread-self/net/route").unwrap();
@@ -96,7 +96,7 @@ fn what_cannot_be_done_is_undone() {
         let mut plan = plan("52:54:00:00:00:09");
         // Not on any network of the plan: the kernel does not take it.
         plan.routes[0].via = Some([203, 0, 113, 1].into());
-        let mut applied = Applied::new(&roots, &plan);
+        let mut applied = AppliedNetwork::new(&roots, &plan);
         let error = format!("{:#}", applied.apply().unwrap_err());
         assert!(error.contains("adding the route to 198.51.100.0/24"), "{error}");
         applied.undo();
@@ -133,8 +133,9 @@ fn an_appliance_is_reached_over_a_plan() {
         let roots = sysfs(folder.path(), &[("near", "52:54:00:00:00:09")]);
         let plan = plan("52:54:00:00:00:09");
         let appliance = listener.local_addr().unwrap();
-        let mut both = super::super::Both { roots: &roots, plan: &plan, appliance, boot_mac: "52:54:00:00:00:09" };
-        let text = super::super::Ways::by_plan(&mut both).unwrap();
+        let mut both =
+            super::super::RealNetworkSetup { roots: &roots, plan: &plan, appliance, boot_mac: "52:54:00:00:00:09" };
+        let text = super::super::NetworkSetup::by_plan(&mut both).unwrap();
         assert!(text.contains("192.0.2.9/24"), "{text}");
     });
 }

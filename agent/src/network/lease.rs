@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
-use firesteel_dhcp::client::{Bound, Client};
+use firesteel_dhcp::client::{DhcpClient, GrantedAddress};
 use firesteel_facts::Mac;
 use firesteel_os as os;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -25,23 +25,23 @@ const DHCP_SERVER_PORT: u16 = 67;
 const DATAGRAM_BYTES_MAX: usize = 2048;
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LeaseThreadFlags {
     bound: AtomicBool,
     ended: AtomicBool,
 }
 
 /// Dropped, it is kept for as long as the process runs.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct AgentLease {
     interface: String,
-    shared: Arc<Shared>,
+    shared: Arc<LeaseThreadFlags>,
     thread: JoinHandle<()>,
 }
 
-impl Lease {
+impl AgentLease {
     /// Begins to ask on an interface that is on.
     pub(super) fn keep(interface: &str, mac: Mac) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LeaseThreadFlags::default());
         let (name, of_thread) = (interface.to_owned(), Arc::clone(&shared));
         let thread = thread::spawn(move || {
             if let Err(error) = keep_lease(&name, mac, &of_thread) {
@@ -65,12 +65,12 @@ impl Lease {
 }
 
 /// Drives the DHCP client until it is ended: what it wants sent, what came, and whose turn the time makes it.
-fn keep_lease(interface: &str, mac: Mac, shared: &Shared) -> anyhow::Result<()> {
+fn keep_lease(interface: &str, mac: Mac, shared: &LeaseThreadFlags) -> anyhow::Result<()> {
     let mut seed = [0; 8];
     SystemRandom::new().fill(&mut seed).map_err(|_| anyhow::anyhow!("the kernel gives no random bytes"))?;
     let socket = os::network::dhcp_socket(interface).context("opening the DHCP socket")?;
-    let mut client = Client::new(mac, u64::from_ne_bytes(seed), None, Instant::now());
-    let mut applied: Option<Bound> = None;
+    let mut client = DhcpClient::new(mac, u64::from_ne_bytes(seed), None, Instant::now());
+    let mut applied: Option<GrantedAddress> = None;
     let mut datagram = [0; DATAGRAM_BYTES_MAX];
     while !shared.ended.load(Ordering::Acquire) {
         while let Some(message) = client.poll_transmit() {
@@ -109,7 +109,7 @@ fn receive(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> anyhow::R
     }
 }
 
-fn apply(interface: &str, bound: &Bound) -> anyhow::Result<()> {
+fn apply(interface: &str, bound: &GrantedAddress) -> anyhow::Result<()> {
     os::network::set_address(interface, bound.address, bound.prefix_length)
         .with_context(|| format!("setting {} on {interface}", bound.address))?;
     if let Some(router) = bound.router

@@ -18,7 +18,7 @@ use std::{
 };
 
 use firesteel_lldp::{self as lldp, neighbours::Neighbours};
-use firesteel_wire::{Evidence, Neighbour, Plan, Receipt, StepReport, StepState, receipt::UptimeSpan};
+use firesteel_wire::{AgentPlan, Evidence, Neighbour, StepReceipt, StepReport, StepState, receipt::UptimeSpan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -26,13 +26,13 @@ use tokio::sync::Notify;
 pub struct Notices {
     pub plan: u32,
     pub steps: Vec<StepReport>,
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<StepReceipt>,
     /// Uptime in milliseconds at which each step of the plan began.
     pub began: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug)]
-pub struct Board {
+pub struct ReportBoard {
     notices: Mutex<Notices>,
     /// Appliance's Unix time minus uptime, in milliseconds.
     time_offset_ms: AtomicU64,
@@ -50,9 +50,9 @@ pub struct Board {
     "what is done cannot be noted in the ramdisk ({0}), and a worker that takes over would do it again, so it is not \
      begun: boot the host again, and give it more memory if it happens again"
 )]
-pub struct Unkept(String);
+pub struct UnsavedBoard(String);
 
-impl Board {
+impl ReportBoard {
     /// A board that goes on from what an earlier worker left in `file`, if anything.
     #[must_use]
     pub fn new(file: Option<PathBuf>) -> Self {
@@ -68,9 +68,9 @@ impl Board {
     }
 
     /// Whether the file holds all that a later worker must know; asked before a disk is changed.
-    pub fn check_kept(&self) -> Result<(), Unkept> {
+    pub fn check_kept(&self) -> Result<(), UnsavedBoard> {
         match self.unkept.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            Some(why) => Err(Unkept(why)),
+            Some(why) => Err(UnsavedBoard(why)),
             None => Ok(()),
         }
     }
@@ -86,8 +86,8 @@ impl Board {
     }
 
     /// Somebody spoke on the cable of this NIC.
-    pub fn hear(&self, nic: &str, mac: &str, said: lldp::Neighbour, uptime: Duration) {
-        let news = self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).hear(nic, mac, said, uptime);
+    pub fn record_neighbour(&self, nic: &str, mac: &str, said: lldp::LldpNeighbour, uptime: Duration) {
+        let news = self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).record_frame(nic, mac, said, uptime);
         if let Some(news) = news {
             tracing::info!("{nic} is plugged into {news}");
             self.news.notify_one();
@@ -97,7 +97,7 @@ impl Board {
     /// Who was heard up to now, as a report has room for it.
     #[must_use]
     pub fn neighbours(&self) -> Vec<Neighbour> {
-        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).told()
+        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).neighbours()
     }
 
     /// Learns the appliance's time; receipts carry it whatever the host's own clock says.
@@ -110,7 +110,7 @@ impl Board {
         self.time_offset_ms.load(Ordering::Relaxed).saturating_add(millis(uptime))
     }
 
-    pub fn plan_started(&self, plan: &Plan) {
+    pub fn plan_started(&self, plan: &AgentPlan) {
         let steps = plan.steps.iter().zip(0..).map(|(step, index)| pending(index, step.name())).collect();
         self.change(true, |notices| {
             notices.plan = plan.number;
@@ -120,7 +120,7 @@ impl Board {
     }
 
     /// A plan that is not even begun: its first step failed.
-    pub fn plan_rejected(&self, plan: &Plan, why: &str, now_ms: u64) {
+    pub fn plan_rejected(&self, plan: &AgentPlan, why: &str, now_ms: u64) {
         let mut first = pending(0, plan.steps.first().map_or("plan", |step| step.name()));
         (first.started_ms, first.ended_ms) = (now_ms, now_ms);
         (first.state, first.error) = (StepState::Failed, why.to_owned());
@@ -171,7 +171,15 @@ impl Board {
             step.activity.clear();
             step.bytes_per_second = 0;
             let (name, started_ms) = (step.step.clone(), step.started_ms);
-            notices.receipts.push(Receipt { plan, index, step: name, started_ms, ended_ms: now_ms, span, evidence });
+            notices.receipts.push(StepReceipt {
+                plan,
+                index,
+                step: name,
+                started_ms,
+                ended_ms: now_ms,
+                span,
+                evidence,
+            });
         });
     }
 
@@ -256,25 +264,25 @@ fn step_at(notices: &mut Notices, index: u32) -> Option<&mut StepReport> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_wire::Step;
+    use firesteel_wire::PlanStep;
 
     use super::*;
 
-    fn plan() -> Plan {
-        Plan { number: 4, attempt: 1, steps: vec![Step::Inspect, Step::Reboot] }
+    fn plan() -> AgentPlan {
+        AgentPlan { number: 4, attempt: 1, steps: vec![PlanStep::Inspect, PlanStep::Reboot] }
     }
 
     #[test]
     fn a_later_worker_learns_what_was_going_on() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("board.json");
-        let board = Board::new(Some(file.clone()));
+        let board = ReportBoard::new(Some(file.clone()));
         board.set_time(1_000_000, Duration::from_secs(10));
         board.plan_started(&plan());
         board.step_started(0, Duration::from_secs(11));
         board.disk_changes(0);
         drop(board);
-        let later = Board::new(Some(file));
+        let later = ReportBoard::new(Some(file));
         assert!(later.fail_interrupted("the worker died", 1_002_000));
         let notices = later.read();
         assert_eq!((notices.plan, notices.steps[0].state), (4, StepState::Failed));
@@ -284,8 +292,12 @@ mod tests {
 
     #[test]
     fn all_steps_that_ran_at_once_fail_with_their_worker() {
-        let board = Board::new(None);
-        board.plan_started(&Plan { number: 4, attempt: 1, steps: vec![Step::Inspect, Step::Inspect, Step::Reboot] });
+        let board = ReportBoard::new(None);
+        board.plan_started(&AgentPlan {
+            number: 4,
+            attempt: 1,
+            steps: vec![PlanStep::Inspect, PlanStep::Inspect, PlanStep::Reboot],
+        });
         board.step_started(0, Duration::from_millis(1));
         board.step_started(1, Duration::from_millis(1));
         assert!(board.fail_interrupted("died", 3));
@@ -296,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_dies_between_steps_fails_the_next() {
-        let board = Board::new(None);
+        let board = ReportBoard::new(None);
         assert!(!board.fail_interrupted("nothing was running", 0));
         board.plan_started(&plan());
         board.step_started(0, Duration::from_millis(1));

@@ -4,19 +4,21 @@ use firesteel_images::write::metadata;
 use firesteel_wire::Evidence;
 
 use super::{
-    Failure, Job, Watch, chain,
-    guard::{Guarded, Opened},
+    StepContext, StepFailure, WriteMonitor, chain,
+    guard::{DestructiveTarget, GuardedDisk},
 };
 
-pub(super) fn run(job: &Job<'_>, guarded: &Guarded<'_>) -> Result<Evidence, Failure> {
-    let Opened { disk, device, overridden } = job.open_guarded(guarded)?;
+pub(super) fn run(job: &StepContext<'_>, guarded: &DestructiveTarget<'_>) -> Result<Evidence, StepFailure> {
+    let GuardedDisk { disk, device, overridden } = job.open_guarded(guarded)?;
     let wanted = guarded.disk;
     tracing::info!("clearing {} ({wanted})", disk.device);
-    let watch = Watch::new(job);
+    let watch = WriteMonitor::new(job);
     let cleared = metadata::clear(&device, &watch)
-        .map_err(|error| Failure { error: chain(&error), disk_changed: watch.passed() })?;
+        .map_err(|error| StepFailure { error: chain(&error), disk_changed: watch.passed() })?;
     // Old partitions must not stay visible to anything that looks for them later.
-    job.host.reread_partitions(&device).map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+    job.host
+        .reread_partitions(&device)
+        .map_err(|error| StepFailure { error: format!("{error:#}"), disk_changed: true })?;
     Ok(Evidence::MetadataCleared {
         disk: wanted.clone(),
         device: disk.device,

@@ -20,27 +20,27 @@ use std::{
 use anyhow::Context;
 use firesteel_clean::{
     attached,
-    cleaned::{Cleaned, NotCleaned},
+    cleaned::{CleanedDrive, NotCleaned},
     drive::Drive,
     perform::{self, clean},
-    watch::Watch,
+    watch::CleaningMonitor,
 };
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
-use firesteel_host::Held;
+use firesteel_host::HeldDisk;
 use firesteel_images::write::Aborted;
-use firesteel_sysfs::attach::{self, Attached, CommandSet, kernel_name};
-use firesteel_wire::{Disk, Evidence, Step, erasure::Policy};
+use firesteel_sysfs::attach::{self, AttachedDrive, CommandSet, kernel_name};
+use firesteel_wire::{Evidence, InventoryDisk, PlanStep, erasure::ErasurePolicy};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{
-    CONSOLE_INTERVAL, Failure, Finished, Job,
-    guard::{Guarded, Opened, Pinned},
-    pace::Pace,
+    CONSOLE_INTERVAL, StepContext, StepFailure, StepResult,
+    guard::{DestructiveTarget, GuardedDisk, Pinned},
     show_pause,
+    transfer_rate::TransferRate,
 };
 use crate::{
-    board::Board,
-    gate::{Gate, Pause},
+    board::ReportBoard,
+    gate::{Gate, GatePause},
 };
 
 /// Drives that are erased at once. Overwriting takes the host's bus and one buffer for each; eight spinning disks
@@ -49,42 +49,44 @@ const PARALLEL_MAX: usize = 8;
 
 /// What the plan asks of one disk.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
-    guarded: Guarded<'a>,
-    policy: Policy,
+struct DiskEraseRequest<'a> {
+    guarded: DestructiveTarget<'a>,
+    policy: ErasurePolicy,
 }
 
 /// One disk of a drive.
-struct Member<'a> {
+struct DriveDisk<'a> {
     index: u32,
-    wanted: Wanted<'a>,
-    disk: Disk,
-    attached: Attached,
+    wanted: DiskEraseRequest<'a>,
+    disk: InventoryDisk,
+    attached: AttachedDrive,
     /// What its commands reach.
     key: PathBuf,
 }
 
 /// How each step ended, in the order of the plan.
-pub(super) type Ends = BTreeMap<u32, Result<Finished, Failure>>;
+pub(super) type Ends = BTreeMap<u32, Result<StepResult, StepFailure>>;
 
 /// Runs these steps, all of this kind, to their ends; `started` and `ended` hear of each as it happens.
 pub(super) fn run_all(
-    job: &Job<'_>,
-    steps: &[(u32, &Step)],
+    job: &StepContext<'_>,
+    steps: &[(u32, &PlanStep)],
     started: &(dyn Fn(u32) + Sync),
-    ended: &(dyn Fn(u32, &Result<Finished, Failure>) + Sync),
+    ended: &(dyn Fn(u32, &Result<StepResult, StepFailure>) + Sync),
 ) -> Ends {
     let ends = Mutex::new(Ends::new());
-    let end = |index: u32, result: Result<Finished, Failure>| {
+    let end = |index: u32, result: Result<StepResult, StepFailure>| {
         ended(index, &result);
         ends.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
     };
-    let mut drives: BTreeMap<(PathBuf, &str), Vec<Member<'_>>> = BTreeMap::new();
+    let mut drives: BTreeMap<(PathBuf, &str), Vec<DriveDisk<'_>>> = BTreeMap::new();
     for (index, step) in steps {
-        let Step::EraseDisk { disk, policy, own_names, override_guards, was_vacant, is_named } = step else { continue };
+        let PlanStep::EraseDisk { disk, policy, own_names, override_guards, was_vacant, is_named } = step else {
+            continue;
+        };
         let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
-        let guarded = Guarded { disk, own_names, override_guards, was_vacant, is_named };
-        match member(job, *index, Wanted { guarded, policy: *policy }) {
+        let guarded = DestructiveTarget { disk, own_names, override_guards, was_vacant, is_named };
+        match member(job, *index, DiskEraseRequest { guarded, policy: *policy }) {
             Ok(member) => drives.entry((member.key.clone(), policy.name())).or_default().push(member),
             Err(failure) => {
                 started(*index);
@@ -92,7 +94,7 @@ pub(super) fn run_all(
             }
         }
     }
-    let drives: Vec<Vec<Member<'_>>> = drives.into_values().collect();
+    let drives: Vec<Vec<DriveDisk<'_>>> = drives.into_values().collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..drives.len().min(PARALLEL_MAX) {
@@ -100,7 +102,7 @@ pub(super) fn run_all(
                 while let Some(members) = drives.get(next.fetch_add(1, Ordering::Relaxed)) {
                     members.iter().for_each(|member| started(member.index));
                     for (member, result) in members.iter().zip(erase(job, members)) {
-                        end(member.index, result.map(|evidence| Finished { evidence, exit: None }));
+                        end(member.index, result.map(|evidence| StepResult { evidence, exit: None }));
                     }
                 }
             });
@@ -109,18 +111,18 @@ pub(super) fn run_all(
     ends.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn member<'a>(job: &Job<'_>, index: u32, wanted: Wanted<'a>) -> Result<Member<'a>, Failure> {
+fn member<'a>(job: &StepContext<'_>, index: u32, wanted: DiskEraseRequest<'a>) -> Result<DriveDisk<'a>, StepFailure> {
     Ok(attach(job, index, wanted, job.find(wanted.guarded.disk)?))
 }
 
-fn attach<'a>(job: &Job<'_>, index: u32, wanted: Wanted<'a>, disk: Disk) -> Member<'a> {
+fn attach<'a>(job: &StepContext<'_>, index: u32, wanted: DiskEraseRequest<'a>, disk: InventoryDisk) -> DriveDisk<'a> {
     let attached = attach::read(&job.host.sysfs(), kernel_name(&disk));
     let key = drive_key(job, kernel_name(&disk), attached.commands);
-    Member { index, wanted, disk, attached, key }
+    DriveDisk { index, wanted, disk, attached, key }
 }
 
 /// What the same commands reach: the folder above an NVMe namespace is its controller, or its subsystem.
-fn drive_key(job: &Job<'_>, name: &str, commands: CommandSet) -> PathBuf {
+fn drive_key(job: &StepContext<'_>, name: &str, commands: CommandSet) -> PathBuf {
     let folder = job.host.sysfs().join("block").join(name).canonicalize();
     match (commands, folder) {
         (CommandSet::Nvme { .. }, Ok(folder)) => folder.parent().unwrap_or(&folder).to_owned(),
@@ -130,7 +132,7 @@ fn drive_key(job: &Job<'_>, name: &str, commands: CommandSet) -> PathBuf {
 
 /// The disk as it is now, held from now on. Hours may have gone by since the plan's disks were sorted into
 /// drives: others were erased before it, or nothing was to be destroyed for a while.
-fn hold<'a>(job: &Job<'_>, sorted: &Member<'a>) -> Result<(Member<'a>, Pinned), Failure> {
+fn hold<'a>(job: &StepContext<'_>, sorted: &DriveDisk<'a>) -> Result<(DriveDisk<'a>, Pinned), StepFailure> {
     let pinned = job.pin(sorted.wanted.guarded.disk)?;
     let now = attach(job, sorted.index, sorted.wanted, pinned.disk.clone());
     let is_same = (&now.disk.device, now.attached.commands, &now.key)
@@ -145,18 +147,19 @@ fn hold<'a>(job: &Job<'_>, sorted: &Member<'a>) -> Result<(Member<'a>, Pinned), 
         sorted.wanted.guarded.disk,
         if sorted.disk.device == now.disk.device { "attached otherwise" } else { &sorted.disk.device },
     );
-    Err(Failure { error, disk_changed: false })
+    Err(StepFailure { error, disk_changed: false })
 }
 
 /// Erases one drive with all of its disks that the plan names; an answer for each.
-fn erase(job: &Job<'_>, members: &[Member<'_>]) -> Vec<Result<Evidence, Failure>> {
-    let same = |failure: &Failure| -> Vec<Result<Evidence, Failure>> {
+fn erase(job: &StepContext<'_>, members: &[DriveDisk<'_>]) -> Vec<Result<Evidence, StepFailure>> {
+    let same = |failure: &StepFailure| -> Vec<Result<Evidence, StepFailure>> {
         members.iter().map(|_| Err(failure.clone())).collect()
     };
     if let Err(stop) = job.begin() {
         return same(&stop);
     }
-    let held: Vec<Result<(Member<'_>, Pinned), Failure>> = members.iter().map(|member| hold(job, member)).collect();
+    let held: Vec<Result<(DriveDisk<'_>, Pinned), StepFailure>> =
+        members.iter().map(|member| hold(job, member)).collect();
     let Some((first, pinned)) = held.iter().find_map(|held| held.as_ref().ok()) else {
         return held.into_iter().map(|held| held.and_then(|_| Err(not_erased()))).collect();
     };
@@ -169,7 +172,7 @@ fn erase(job: &Job<'_>, members: &[Member<'_>]) -> Vec<Result<Evidence, Failure>
         Ok(begun) => begun,
         Err(failure) => return held.into_iter().map(|held| held.and_then(|_| Err(failure.clone()))).collect(),
     };
-    let opened: Vec<Result<(Member<'_>, Opened), Failure>> = held
+    let opened: Vec<Result<(DriveDisk<'_>, GuardedDisk), StepFailure>> = held
         .into_iter()
         .map(|held| {
             let (member, pinned) = held?;
@@ -177,7 +180,7 @@ fn erase(job: &Job<'_>, members: &[Member<'_>]) -> Vec<Result<Evidence, Failure>
             Ok((member, opened))
         })
         .collect();
-    let passed: Vec<(&Member<'_>, &Opened)> =
+    let passed: Vec<(&DriveDisk<'_>, &GuardedDisk)> =
         opened.iter().flatten().map(|(member, opened)| (member, opened)).collect();
     let cleaned = passed.first().map(|(member, _)| clean_drive(job, &*port, member, &passed));
     opened
@@ -189,17 +192,17 @@ fn erase(job: &Job<'_>, members: &[Member<'_>]) -> Vec<Result<Evidence, Failure>
         .collect()
 }
 
-fn not_erased() -> Failure {
-    Failure::untouched(anyhow::anyhow!("the drive was not erased"))
+fn not_erased() -> StepFailure {
+    StepFailure::without_disk_change(anyhow::anyhow!("the drive was not erased"))
 }
 
 /// The way of commands to this drive, and to no other.
-fn commands(job: &Job<'_>, first: &Member<'_>, pinned: &Pinned) -> Result<Box<dyn Port>, Failure> {
+fn commands(job: &StepContext<'_>, first: &DriveDisk<'_>, pinned: &Pinned) -> Result<Box<dyn Port>, StepFailure> {
     match first.attached.commands {
         CommandSet::None => Ok(Box::new(NoPort)),
         CommandSet::Nvme { .. } | CommandSet::Ata | CommandSet::Scsi => {
             let opened = job.host.commands(Path::new(&first.disk.device)).context("opening the drive for commands");
-            let Held { number, opened } = opened.map_err(Failure::untouched)?;
+            let HeldDisk { number, opened } = opened.map_err(StepFailure::without_disk_change)?;
             pinned.check(number)?;
             Ok(opened)
         }
@@ -207,13 +210,13 @@ fn commands(job: &Job<'_>, first: &Member<'_>, pinned: &Pinned) -> Result<Box<dy
 }
 
 /// Takes back what an interrupted erase left; whether the drive is erasing itself at this moment.
-fn settled(drive: &dyn Drive) -> Result<bool, Failure> {
+fn settled(drive: &dyn Drive) -> Result<bool, StepFailure> {
     // A drive that an interrupted erase left locked can be read again after this.
-    drive.settle().map_err(Failure::untouched)?;
-    Ok(drive.examine().map_err(Failure::untouched)?.busy)
+    drive.undo_incomplete_erasure().map_err(StepFailure::without_disk_change)?;
+    Ok(drive.examine().map_err(StepFailure::without_disk_change)?.busy)
 }
 
-fn namespaces<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> BTreeSet<u32> {
+fn namespaces<'a>(members: impl Iterator<Item = &'a DriveDisk<'a>>) -> BTreeSet<u32> {
     members
         .filter_map(|member| match member.attached.commands {
             CommandSet::Nvme { namespace } => Some(namespace),
@@ -223,12 +226,17 @@ fn namespaces<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> BTreeSet<u32
 }
 
 /// What became of a drive, and whether any of its disks may have been changed.
-struct Outcome {
-    result: Result<Cleaned, NotCleaned>,
+struct DriveOutcome {
+    result: Result<CleanedDrive, NotCleaned>,
     disk_changed: bool,
 }
 
-fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&Member<'_>, &Opened)]) -> Outcome {
+fn clean_drive(
+    job: &StepContext<'_>,
+    port: &dyn Port,
+    first: &DriveDisk<'_>,
+    passed: &[(&DriveDisk<'_>, &GuardedDisk)],
+) -> DriveOutcome {
     let namespaces = namespaces(passed.iter().map(|(member, _)| *member));
     let mut attached = first.attached;
     for (member, _) in passed {
@@ -238,7 +246,7 @@ fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&M
         let (disk, wanted) = (&member.disk, &member.wanted);
         tracing::info!("erasing {} ({}), {}", disk.device, wanted.guarded.disk, wanted.policy.name());
     }
-    let untouched = |why: &str| Outcome {
+    let untouched = |why: &str| DriveOutcome {
         result: Err(NotCleaned { why: why.to_owned(), tried: Vec::new(), left_out: Vec::new(), disk_changed: false }),
         disk_changed: false,
     };
@@ -260,22 +268,32 @@ fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&M
         pace: RefCell::default(),
     };
     let drive = attached::drive(&attached, port, &namespaces);
-    let disks: Vec<&dyn firesteel_images::write::Disk> =
-        passed.iter().map(|(_, opened)| &opened.device as &dyn firesteel_images::write::Disk).collect();
-    let work =
-        perform::Job { drive: &*drive, disks: &disks, namespaces: &namespaces, policy: first.wanted.policy, seed };
+    let disks: Vec<&dyn firesteel_images::write::WritableDisk> =
+        passed.iter().map(|(_, opened)| &opened.device as &dyn firesteel_images::write::WritableDisk).collect();
+    let work = perform::CleaningJob {
+        drive: &*drive,
+        disks: &disks,
+        namespaces: &namespaces,
+        policy: first.wanted.policy,
+        seed,
+    };
     let result = clean(&work, &watch);
-    Outcome { result, disk_changed: watch.passed.get() }
+    DriveOutcome { result, disk_changed: watch.passed.get() }
 }
 
-fn evidence(job: &Job<'_>, member: &Member<'_>, opened: Opened, outcome: &Outcome) -> Result<Evidence, Failure> {
-    let cleaned = outcome.result.as_ref().map_err(|not| Failure {
+fn evidence(
+    job: &StepContext<'_>,
+    member: &DriveDisk<'_>,
+    opened: GuardedDisk,
+    outcome: &DriveOutcome,
+) -> Result<Evidence, StepFailure> {
+    let cleaned = outcome.result.as_ref().map_err(|not| StepFailure {
         error: format!("{}: {}", opened.disk.device, not.why),
         disk_changed: not.disk_changed || outcome.disk_changed,
     })?;
     job.host
         .reread_partitions(&opened.device)
-        .map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+        .map_err(|error| StepFailure { error: format!("{error:#}"), disk_changed: true })?;
     let (disk, policy) = (member.wanted.guarded.disk, member.wanted.policy);
     let evidence = cleaned.evidence(disk, &opened.disk.device, policy, opened.overridden);
     tracing::info!("{} is erased by {}: {:?}", opened.disk.device, evidence.method, evidence.grade);
@@ -297,7 +315,7 @@ impl Port for NoPort {
 
 /// Shows how far the erasure is, holds it while replies are stale, stops it when the appliance says so.
 struct EraseWatch<'a> {
-    board: &'a Board,
+    board: &'a ReportBoard,
     gate: &'a Gate,
     uptime: &'a dyn Fn() -> Duration,
     /// The steps that this drive's disks are.
@@ -306,7 +324,7 @@ struct EraseWatch<'a> {
     passed: Cell<bool>,
     /// What the console showed last, and when.
     shown: RefCell<(String, Duration)>,
-    pace: RefCell<Pace>,
+    pace: RefCell<TransferRate>,
 }
 
 impl EraseWatch<'_> {
@@ -333,11 +351,11 @@ impl EraseWatch<'_> {
     }
 }
 
-impl Watch for EraseWatch<'_> {
+impl CleaningMonitor for EraseWatch<'_> {
     fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
         self.progress(activity, done, total);
         let mut show =
-            |pause: Option<Pause<'_>>| self.indexes.iter().for_each(|index| show_pause(self.board, *index, pause));
+            |pause: Option<GatePause<'_>>| self.indexes.iter().for_each(|index| show_pause(self.board, *index, pause));
         self.gate.pass(&mut show).map_err(|stop| Aborted { reason: stop.to_string() })?;
         if !self.passed.replace(true) {
             self.indexes.iter().for_each(|index| self.board.disk_changes(*index));
@@ -349,21 +367,21 @@ impl Watch for EraseWatch<'_> {
         thread::sleep(time);
     }
 
-    fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String> {
+    fn report_progress(&self, activity: &str, done: u64, total: u64) -> Option<String> {
         self.progress(activity, done, total);
-        self.gate.look()
+        self.gate.closed_reason()
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_wire::Plan;
+    use firesteel_wire::AgentPlan;
 
     use super::*;
 
     /// Activity, bytes that are done and bytes in all, of each step.
-    fn shown(board: &Board) -> Vec<(String, u64, u64)> {
+    fn shown(board: &ReportBoard) -> Vec<(String, u64, u64)> {
         let steps = board.read().steps.into_iter();
         steps.map(|step| (step.activity, step.done_bytes, step.total_bytes)).collect()
     }
@@ -371,8 +389,12 @@ mod tests {
     /// What reports say of a step is what the board shows of it.
     #[test]
     fn how_far_a_wipe_is_stands_on_the_board_for_each_disk_of_the_drive() {
-        let board = Board::new(None);
-        board.plan_started(&Plan { number: 1, attempt: 1, steps: vec![Step::Inspect, Step::Inspect, Step::PowerOff] });
+        let board = ReportBoard::new(None);
+        board.plan_started(&AgentPlan {
+            number: 1,
+            attempt: 1,
+            steps: vec![PlanStep::Inspect, PlanStep::Inspect, PlanStep::PowerOff],
+        });
         let gate = Gate::new(|| Duration::ZERO);
         let seconds = Cell::new(0);
         let uptime = || Duration::from_secs(seconds.get());
@@ -395,7 +417,7 @@ mod tests {
         }
         assert!(board.read().steps[0].bytes_per_second > 0, "the pace is known after 20 s");
         // A command of the drive that nothing interrupts.
-        assert_eq!(watch.tell("sanitizing", 2 << 20, 4 << 20), None);
+        assert_eq!(watch.report_progress("sanitizing", 2 << 20, 4 << 20), None);
         let of_drive = ("sanitizing".to_owned(), 2 << 20, 4 << 20);
         assert_eq!(shown(&board), [of_drive.clone(), of_drive, none]);
         gate.stop("released".into());

@@ -13,7 +13,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Why a step must end early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stop {
+pub enum GateStop {
     #[error("stopped by the appliance: {0}")]
     Told(String),
     #[error("no answer from the appliance for {} minutes; going on could destroy what is no longer ours", .0.as_secs() / 60)]
@@ -23,43 +23,43 @@ pub enum Stop {
 /// Shared by the reporter, which opens it, and the step, which passes it.
 pub struct Gate {
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
-    seen: Mutex<Seen>,
+    seen: Mutex<GateInputs>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct GateInputs {
     last_reply: Duration,
     told: Option<String>,
     /// Why nothing may be destroyed, by the newest reply.
     hold: Option<String>,
 }
 
-impl Seen {
-    fn at(&self, now: Duration) -> Result<Option<Pause<'_>>, Stop> {
+impl GateInputs {
+    fn at(&self, now: Duration) -> Result<Option<GatePause<'_>>, GateStop> {
         if let Some(reason) = &self.told {
-            return Err(Stop::Told(reason.clone()));
+            return Err(GateStop::Told(reason.clone()));
         }
         let age = now.saturating_sub(self.last_reply);
         Ok(match (freshness(age), &self.hold) {
-            (Freshness::Lost, _) => return Err(Stop::Lost(age)),
-            (Freshness::Paused, _) => Some(Pause::Silent(age)),
-            (Freshness::Fresh, Some(why)) => Some(Pause::Held(why)),
-            (Freshness::Fresh, None) => None,
+            (ReplyFreshness::Lost, _) => return Err(GateStop::Lost(age)),
+            (ReplyFreshness::Paused, _) => Some(GatePause::Silent(age)),
+            (ReplyFreshness::Fresh, Some(why)) => Some(GatePause::Held(why)),
+            (ReplyFreshness::Fresh, None) => None,
         })
     }
 }
 
 /// Why a step waits at the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause<'a> {
+pub enum GatePause<'a> {
     /// The appliance has said nothing for so long.
     Silent(Duration),
     /// It says that nothing may be destroyed, and why.
     Held(&'a str),
 }
 
-impl std::fmt::Display for Pause<'_> {
+impl std::fmt::Display for GatePause<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Silent(age) => write!(f, "no answer from the appliance for {} s", age.as_secs()),
@@ -78,7 +78,7 @@ impl Gate {
     /// A gate that is open from now on. The clock must not jump.
     pub fn new(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let last_reply = clock();
-        let seen = Mutex::new(Seen { last_reply, told: None, hold: None });
+        let seen = Mutex::new(GateInputs { last_reply, told: None, hold: None });
         Self { clock: Box::new(clock), seen, changed: Condvar::new() }
     }
 
@@ -98,15 +98,15 @@ impl Gate {
     }
 
     /// Whether somebody said stop; for steps that destroy nothing.
-    pub fn check_told(&self) -> Result<(), Stop> {
+    pub fn check_stop(&self) -> Result<(), GateStop> {
         match &self.seen.lock().unwrap_or_else(PoisonError::into_inner).told {
-            Some(reason) => Err(Stop::Told(reason.clone())),
+            Some(reason) => Err(GateStop::Told(reason.clone())),
             None => Ok(()),
         }
     }
 
     /// Why [`Gate::pass`] would not return at once with success, in words. Never waits.
-    pub fn look(&self) -> Option<String> {
+    pub fn closed_reason(&self) -> Option<String> {
         match self.seen.lock().unwrap_or_else(PoisonError::into_inner).at((self.clock)()) {
             Ok(None) => None,
             Ok(Some(pause)) => Some(pause.to_string()),
@@ -116,7 +116,7 @@ impl Gate {
 
     /// Returns at once while replies are fresh and say no hold; otherwise waits until it is so again, or must
     /// end. `paused` hears what is waited for, and at the end of a pause `None`.
-    pub fn pass(&self, paused: &mut dyn FnMut(Option<Pause<'_>>)) -> Result<(), Stop> {
+    pub fn pass(&self, paused: &mut dyn FnMut(Option<GatePause<'_>>)) -> Result<(), GateStop> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waited = false;
         loop {
@@ -135,7 +135,7 @@ impl Gate {
 
 /// Whether a destructive step may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
+pub enum ReplyFreshness {
     Fresh,
     Paused,
     Lost,
@@ -143,13 +143,13 @@ pub enum Freshness {
 
 /// By the age of the last good reply.
 #[must_use]
-pub fn freshness(reply_age: Duration) -> Freshness {
+pub fn freshness(reply_age: Duration) -> ReplyFreshness {
     if reply_age <= REPLY_FRESH {
-        Freshness::Fresh
+        ReplyFreshness::Fresh
     } else if reply_age <= REPLY_LOST {
-        Freshness::Paused
+        ReplyFreshness::Paused
     } else {
-        Freshness::Lost
+        ReplyFreshness::Lost
     }
 }
 
@@ -177,11 +177,11 @@ mod tests {
         let (now, gate) = gate();
         advance(&now, REPLY_FRESH);
         assert_eq!(gate.pass(&mut |_| {}), Ok(()));
-        assert_eq!(gate.look(), None);
+        assert_eq!(gate.closed_reason(), None);
         gate.stop("released".into());
-        assert_eq!(gate.look().as_deref(), Some("stopped by the appliance: released"));
-        assert_eq!(gate.pass(&mut |_| {}), Err(Stop::Told("released".into())));
-        assert_eq!(gate.check_told(), Err(Stop::Told("released".into())));
+        assert_eq!(gate.closed_reason().as_deref(), Some("stopped by the appliance: released"));
+        assert_eq!(gate.pass(&mut |_| {}), Err(GateStop::Told("released".into())));
+        assert_eq!(gate.check_stop(), Err(GateStop::Told("released".into())));
     }
 
     #[test]
@@ -193,8 +193,8 @@ mod tests {
         // clock goes back instead, which is the same to the gate.
         let result = gate.pass(&mut |pause| {
             heard.push(match pause {
-                Some(Pause::Silent(age)) => Some(age),
-                Some(Pause::Held(_)) | None => None,
+                Some(GatePause::Silent(age)) => Some(age),
+                Some(GatePause::Held(_)) | None => None,
             });
             now.store(1_000_000, Ordering::SeqCst);
         });
@@ -206,13 +206,13 @@ mod tests {
     fn a_hold_lasts_until_a_reply_without_it() {
         let (now, gate) = gate();
         gate.renew(Some("halted"));
-        assert_eq!(gate.check_told(), Ok(()), "what destroys nothing goes on");
+        assert_eq!(gate.check_stop(), Ok(()), "what destroys nothing goes on");
         let heard = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             let step = scope.spawn(|| {
                 gate.pass(&mut |pause| {
                     let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                    heard.push(pause.map(|pause| matches!(pause, Pause::Held("halted"))));
+                    heard.push(pause.map(|pause| matches!(pause, GatePause::Held("halted"))));
                 })
             });
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
@@ -226,7 +226,7 @@ mod tests {
         // Held and then silent: it is given up as any other.
         gate.renew(Some("halted"));
         let result = gate.pass(&mut |_| advance(&now, REPLY_LOST * 2));
-        assert!(matches!(result, Err(Stop::Lost(_))), "{result:?}");
+        assert!(matches!(result, Err(GateStop::Lost(_))), "{result:?}");
     }
 
     #[test]
@@ -234,16 +234,16 @@ mod tests {
         let (now, gate) = gate();
         advance(&now, REPLY_FRESH * 2);
         let result = gate.pass(&mut |_| advance(&now, REPLY_LOST));
-        assert!(matches!(result, Err(Stop::Lost(age)) if age > REPLY_LOST));
+        assert!(matches!(result, Err(GateStop::Lost(age)) if age > REPLY_LOST));
         gate.renew(None);
         assert_eq!(gate.pass(&mut |_| {}), Ok(()));
     }
 
     #[test]
     fn replies_grow_stale_and_then_are_lost() {
-        assert_eq!(freshness(REPLY_FRESH), Freshness::Fresh);
-        assert_eq!(freshness(REPLY_FRESH + Duration::from_millis(1)), Freshness::Paused);
-        assert_eq!(freshness(REPLY_LOST), Freshness::Paused);
-        assert_eq!(freshness(REPLY_LOST + Duration::from_millis(1)), Freshness::Lost);
+        assert_eq!(freshness(REPLY_FRESH), ReplyFreshness::Fresh);
+        assert_eq!(freshness(REPLY_FRESH + Duration::from_millis(1)), ReplyFreshness::Paused);
+        assert_eq!(freshness(REPLY_LOST), ReplyFreshness::Paused);
+        assert_eq!(freshness(REPLY_LOST + Duration::from_millis(1)), ReplyFreshness::Lost);
     }
 }

@@ -2,10 +2,10 @@
 
 use firesteel_wire::Evidence;
 
-use super::Job;
+use super::StepContext;
 use crate::bytes_text;
 
-pub(super) fn run(job: &Job<'_>) -> Evidence {
+pub(super) fn run(job: &StepContext<'_>) -> Evidence {
     let inventory = job.host.inventory();
     tracing::info!(
         "{} {}: {} CPUs, {} MiB of memory, {} NICs, {} disks",

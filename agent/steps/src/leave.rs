@@ -3,9 +3,9 @@
 
 use firesteel_wire::Evidence;
 
-use super::Finished;
+use super::StepResult;
 use crate::Exit;
 
-pub(super) fn run(exit: Exit) -> Finished {
-    Finished { evidence: Evidence::Leaving { how: exit.text().to_owned() }, exit: Some(exit) }
+pub(super) fn run(exit: Exit) -> StepResult {
+    StepResult { evidence: Evidence::Leaving { how: exit.text().to_owned() }, exit: Some(exit) }
 }

@@ -20,9 +20,9 @@ mod guard;
 mod hand_off;
 mod inspect;
 mod leave;
-mod pace;
 mod set_boot_entry;
 pub mod tls;
+mod transfer_rate;
 mod write_image;
 
 use std::{
@@ -34,17 +34,18 @@ use std::{
 
 use firesteel_host::Host;
 use firesteel_images::write::{
-    Aborted, Control, Device, Disk as _, DiskReader, Phase, Progress, gpt::Table, read_table,
+    Aborted, DiskReader, ExclusiveDisk, WritableDisk as _, WriteControl, WritePhase, WriteProgress, gpt::GptTable,
+    read_table,
 };
-use firesteel_sysfs::disks::SeenDisk;
-use firesteel_wire::{Disk, DiskIdentity, Evidence, Step};
+use firesteel_sysfs::disks::PresentDisk;
+use firesteel_wire::{DiskIdentity, Evidence, InventoryDisk, PlanStep};
 
-use guard::Guarded;
-use pace::Pace;
+use guard::DestructiveTarget;
+use transfer_rate::TransferRate;
 
 use crate::{
-    board::Board,
-    gate::{Gate, Pause},
+    board::ReportBoard,
+    gate::{Gate, GatePause},
 };
 
 /// How often a long step says on the console how far it is.
@@ -53,15 +54,15 @@ const CONSOLE_INTERVAL: Duration = Duration::from_secs(10);
 /// A step that did not reach its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
-pub struct Failure {
+pub struct StepFailure {
     /// What happened and what to do, for people.
     pub error: String,
     pub disk_changed: bool,
 }
 
-impl Failure {
+impl StepFailure {
     /// Nothing on the disk was changed.
-    fn untouched(error: impl Into<anyhow::Error>) -> Self {
+    fn without_disk_change(error: impl Into<anyhow::Error>) -> Self {
         Self { error: format!("{:#}", error.into()), disk_changed: false }
     }
 }
@@ -86,19 +87,19 @@ impl Exit {
 
 /// What a finished step leaves: its evidence, and whether the host leaves now.
 #[derive(Debug)]
-pub struct Finished {
+pub struct StepResult {
     pub evidence: Evidence,
     pub exit: Option<Exit>,
 }
 
 /// Everything that a step works with.
 #[derive(Clone, Copy)]
-pub struct Job<'a> {
+pub struct StepContext<'a> {
     pub host: &'a dyn Host,
     pub gate: &'a Gate,
-    pub board: &'a Board,
+    pub board: &'a ReportBoard,
     /// All steps of the plan.
-    pub steps: &'a [Step],
+    pub steps: &'a [PlanStep],
     /// Index of the step in its plan.
     pub index: u32,
     /// For the image; speaks to the appliance only.
@@ -107,78 +108,78 @@ pub struct Job<'a> {
     pub appliance: &'a str,
 }
 
-impl std::fmt::Debug for Job<'_> {
+impl std::fmt::Debug for StepContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("index", &self.index).finish_non_exhaustive()
+        f.debug_struct("StepContext").field("index", &self.index).finish_non_exhaustive()
     }
 }
 
 /// How many of the steps that are left run at once, the first among them; at least one, where there is one.
 #[must_use]
-pub fn at_once(steps: &[Step]) -> usize {
-    let erasures = steps.iter().take_while(|step| matches!(step, Step::EraseDisk { .. })).count();
+pub fn at_once(steps: &[PlanStep]) -> usize {
+    let erasures = steps.iter().take_while(|step| matches!(step, PlanStep::EraseDisk { .. })).count();
     erasures.max(usize::from(!steps.is_empty()))
 }
 
 /// Runs steps that may run at once, each to its end; the first one's index is the job's. `started` and `ended` hear
 /// of each as it happens, from any thread. Whether all of them reached their ends.
 pub fn run_at_once(
-    job: &Job<'_>,
-    steps: &[Step],
+    job: &StepContext<'_>,
+    steps: &[PlanStep],
     started: &(dyn Fn(u32) + Sync),
-    ended: &(dyn Fn(u32, &Result<Finished, Failure>) + Sync),
+    ended: &(dyn Fn(u32, &Result<StepResult, StepFailure>) + Sync),
 ) -> bool {
-    let steps: Vec<(u32, &Step)> = (job.index..).zip(steps).collect();
+    let steps: Vec<(u32, &PlanStep)> = (job.index..).zip(steps).collect();
     erase_disk::run_all(job, &steps, started, ended).values().all(Result::is_ok)
 }
 
 /// Runs one step to its end.
-pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
-    job.gate.check_told().map_err(Failure::untouched)?;
+pub fn run(job: &StepContext<'_>, step: &PlanStep) -> Result<StepResult, StepFailure> {
+    job.gate.check_stop().map_err(StepFailure::without_disk_change)?;
     if step.is_destructive() {
         job.begin()?;
     }
     let evidence = match step {
-        Step::Inspect => inspect::run(job),
-        Step::ClearMetadata { disk, own_names, override_guards, was_vacant, is_named } => {
+        PlanStep::Inspect => inspect::run(job),
+        PlanStep::ClearMetadata { disk, own_names, override_guards, was_vacant, is_named } => {
             let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
-            clear_metadata::run(job, &Guarded { disk, own_names, override_guards, was_vacant, is_named })?
+            clear_metadata::run(job, &DestructiveTarget { disk, own_names, override_guards, was_vacant, is_named })?
         }
-        Step::EraseDisk { .. } => {
+        PlanStep::EraseDisk { .. } => {
             let mut ends = erase_disk::run_all(job, &[(job.index, step)], &|_| {}, &|_, _| {});
-            let lost = || Failure::untouched(anyhow::anyhow!("the step has no end"));
+            let lost = || StepFailure::without_disk_change(anyhow::anyhow!("the step has no end"));
             return ends.remove(&job.index).unwrap_or_else(|| Err(lost()));
         }
-        Step::WriteImage { disk, image, disk_guid, own_names, override_guards, was_vacant, is_named } => {
+        PlanStep::WriteImage { disk, image, disk_guid, own_names, override_guards, was_vacant, is_named } => {
             let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
-            let guarded = Guarded { disk, own_names, override_guards, was_vacant, is_named };
+            let guarded = DestructiveTarget { disk, own_names, override_guards, was_vacant, is_named };
             write_image::run(job, &guarded, image, disk_guid)?
         }
-        Step::HandOff { disk, files, forms } => hand_off::run(job, disk, files, forms.as_deref())?,
-        Step::SetBootEntry { disk, label } => set_boot_entry::run(job, disk, label)?,
-        Step::Reboot => return Ok(leave::run(Exit::Reboot)),
-        Step::PowerOff => return Ok(leave::run(Exit::PowerOff)),
+        PlanStep::HandOff { disk, files, forms } => hand_off::run(job, disk, files, forms.as_deref())?,
+        PlanStep::SetBootEntry { disk, label } => set_boot_entry::run(job, disk, label)?,
+        PlanStep::Reboot => return Ok(leave::run(Exit::Reboot)),
+        PlanStep::PowerOff => return Ok(leave::run(Exit::PowerOff)),
     };
-    Ok(Finished { evidence, exit: None })
+    Ok(StepResult { evidence, exit: None })
 }
 
-impl Job<'_> {
+impl StepContext<'_> {
     /// Before anything is destroyed.
-    fn begin(&self) -> Result<(), Failure> {
-        self.board.check_kept().map_err(Failure::untouched)?;
-        self.wait_until_fresh().map_err(Failure::untouched)
+    fn begin(&self) -> Result<(), StepFailure> {
+        self.board.check_kept().map_err(StepFailure::without_disk_change)?;
+        self.wait_until_fresh().map_err(StepFailure::without_disk_change)
     }
 
-    fn wait_until_fresh(&self) -> Result<(), crate::gate::Stop> {
+    fn wait_until_fresh(&self) -> Result<(), crate::gate::GateStop> {
         self.gate.pass(&mut |pause| show_pause(self.board, self.index, pause))
     }
 
     /// Compares the disks with the plan as they are this moment, and opens the one that it names.
-    fn open(&self, wanted: &DiskIdentity) -> Result<(Disk, Device), Failure> {
-        let disk = disk::resolve(wanted, &self.host.disks()).map_err(Failure::untouched)?;
-        let device = self.host.open_disk(Path::new(&disk.device)).map_err(Failure::untouched)?;
+    fn open(&self, wanted: &DiskIdentity) -> Result<(InventoryDisk, ExclusiveDisk), StepFailure> {
+        let disk = disk::resolve(wanted, &self.host.disks()).map_err(StepFailure::without_disk_change)?;
+        let device = self.host.open_disk(Path::new(&disk.device)).map_err(StepFailure::without_disk_change)?;
         let seen = self.seen(device.number(), &disk.device)?;
-        disk::resolve(wanted, &[seen]).map_err(Failure::untouched)?;
+        disk::resolve(wanted, &[seen]).map_err(StepFailure::without_disk_change)?;
         if device.size_bytes() != wanted.size_bytes {
             let error = format!(
                 "{} has {} bytes now, not {} as the plan says",
@@ -186,22 +187,24 @@ impl Job<'_> {
                 device.size_bytes(),
                 wanted.size_bytes
             );
-            return Err(Failure { error, disk_changed: false });
+            return Err(StepFailure { error, disk_changed: false });
         }
         Ok((disk, device))
     }
 
     /// The disk behind something of it that is open, its identity read again: the name by which it was opened
     /// may have come to mean another one between the look and the opening.
-    fn seen(&self, number: u64, device: &str) -> Result<SeenDisk, Failure> {
+    fn seen(&self, number: u64, device: &str) -> Result<PresentDisk, StepFailure> {
         let seen = self.host.numbered(number).filter(|seen| seen.disk.device == device);
         seen.ok_or_else(|| {
-            Failure::untouched(anyhow::anyhow!("{device} went away or became another disk while it was opened"))
+            StepFailure::without_disk_change(anyhow::anyhow!(
+                "{device} went away or became another disk while it was opened"
+            ))
         })
     }
 }
 
-fn show_pause(board: &Board, index: u32, pause: Option<Pause<'_>>) {
+fn show_pause(board: &ReportBoard, index: u32, pause: Option<GatePause<'_>>) {
     match pause {
         Some(pause) => board.activity(index, &format!("paused: {pause}")),
         None => board.activity(index, ""),
@@ -209,7 +212,7 @@ fn show_pause(board: &Board, index: u32, pause: Option<Pause<'_>>) {
 }
 
 /// The partition table of an opened disk.
-fn table_of(device: &Device) -> anyhow::Result<(Box<dyn DiskReader>, Table)> {
+fn table_of(device: &ExclusiveDisk) -> anyhow::Result<(Box<dyn DiskReader>, GptTable)> {
     let reader = device.reader()?;
     let table = read_table(&*reader, device.size_bytes(), device.block_bytes())?
         .ok_or_else(|| anyhow::anyhow!("the image has no GUID partition table, so its partitions cannot be found"))?;
@@ -241,15 +244,15 @@ fn chain(error: &dyn Error) -> String {
 
 /// Watches the image writer: shows how far it is, holds it while replies are stale, stops it when
 /// the appliance says so.
-struct Watch<'a> {
-    job: &'a Job<'a>,
-    shown: Cell<(Option<Phase>, Duration)>,
+struct WriteMonitor<'a> {
+    job: &'a StepContext<'a>,
+    shown: Cell<(Option<WritePhase>, Duration)>,
     passed: Cell<bool>,
-    pace: RefCell<Pace>,
+    pace: RefCell<TransferRate>,
 }
 
-impl<'a> Watch<'a> {
-    fn new(job: &'a Job<'a>) -> Self {
+impl<'a> WriteMonitor<'a> {
+    fn new(job: &'a StepContext<'a>) -> Self {
         Self { job, shown: Cell::new((None, Duration::ZERO)), passed: Cell::new(false), pace: RefCell::default() }
     }
 
@@ -258,7 +261,7 @@ impl<'a> Watch<'a> {
         self.passed.get()
     }
 
-    fn show(&self, progress: Progress) {
+    fn show(&self, progress: WriteProgress) {
         let now = self.job.host.uptime();
         let (phase, at) = self.shown.get();
         if phase == Some(progress.phase) && now.saturating_sub(at) < CONSOLE_INTERVAL {
@@ -275,8 +278,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Control for Watch<'_> {
-    fn checkpoint(&self, progress: Progress) -> Result<(), Aborted> {
+impl WriteControl for WriteMonitor<'_> {
+    fn checkpoint(&self, progress: WriteProgress) -> Result<(), Aborted> {
         let activity = progress.phase.to_string();
         let rate = self.pace.borrow_mut().take(&activity, progress.done_bytes, self.job.host.uptime());
         self.job.board.progress(self.job.index, &activity, progress.done_bytes, progress.total_bytes, rate);

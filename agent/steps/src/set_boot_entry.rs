@@ -2,18 +2,18 @@
 
 use anyhow::{Context, bail};
 use firesteel_efi::{
-    device_path::{self, Node},
+    device_path::{self, DevicePathNode},
     load_option,
     order::{self, OWN_PREFIX},
-    variables::{Variables, entry_name},
+    variables::{EfiVariables, entry_name},
 };
-use firesteel_images::write::{Device, Disk as _};
+use firesteel_images::write::{ExclusiveDisk, WritableDisk as _};
 use firesteel_sysfs::{attribute, location};
-use firesteel_wire::{Disk, DiskIdentity, Evidence};
+use firesteel_wire::{DiskIdentity, Evidence, InventoryDisk};
 
-use super::{Failure, Job, table_of};
+use super::{StepContext, StepFailure, table_of};
 use crate::{
-    disk::boot_partition::{Found, find_esp},
+    disk::boot_partition::{MountablePartition, find_esp},
     filesystem::{FilesystemError, ImageFilesystem, PartitionBytes},
 };
 
@@ -23,7 +23,7 @@ const NAMES_MAX: usize = 256;
 /// section 3.5.1.1).
 const DEFAULT_LOADER: &str = if cfg!(target_arch = "aarch64") { "BOOTAA64.EFI" } else { "BOOTX64.EFI" };
 
-pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity, label: &str) -> Result<Evidence, Failure> {
+pub(super) fn run(job: &StepContext<'_>, wanted: &DiskIdentity, label: &str) -> Result<Evidence, StepFailure> {
     if !job.host.sysfs().join("firmware/efi").is_dir() {
         return Ok(Evidence::BootEntrySet {
             method: "none".to_owned(),
@@ -32,16 +32,16 @@ pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity, label: &str) -> Result<E
         });
     }
     let (disk, device) = job.open(wanted)?;
-    let (esp, loader) = find(&device).map_err(Failure::untouched)?;
+    let (esp, loader) = find(&device).map_err(StepFailure::without_disk_change)?;
     let block_bytes = u64::from(device.block_bytes());
     drop(device);
     let (nodes, remark) = path(job, &disk, &esp, block_bytes, loader);
-    set(&Variables::new(&job.host.sysfs()), label, &nodes, remark).map_err(Failure::untouched)
+    set(&EfiVariables::new(&job.host.sysfs()), label, &nodes, remark).map_err(StepFailure::without_disk_change)
 }
 
 /// The EFI system partition, and the loader on it that the entry starts, as a firmware path: the default one, else the
 /// first there is. It is read without the kernel, which need not mount what an image brought to list some names.
-fn find(device: &Device) -> anyhow::Result<(Found, String)> {
+fn find(device: &ExclusiveDisk) -> anyhow::Result<(MountablePartition, String)> {
     let (reader, table) = table_of(device)?;
     let esp = find_esp(&*reader, &table)?;
     let found = PartitionBytes::new(&*reader, table.block_bytes, esp.place.offset_bytes, esp.place.size_bytes)
@@ -84,7 +84,13 @@ fn loader_rank(name: &str) -> u8 {
 }
 
 /// The full path to the loader, or the short one with the reason.
-fn path(job: &Job<'_>, disk: &Disk, esp: &Found, block_bytes: u64, loader: String) -> (Vec<Node>, Option<String>) {
+fn path(
+    job: &StepContext<'_>,
+    disk: &InventoryDisk,
+    esp: &MountablePartition,
+    block_bytes: u64,
+    loader: String,
+) -> (Vec<DevicePathNode>, Option<String>) {
     let sysfs = job.host.sysfs();
     let name = disk.device.rsplit('/').next().unwrap_or_default();
     let full = location::of(&sysfs, name).ok_or(device_path::NoFullPath::NotPci).and_then(|location| {
@@ -95,17 +101,22 @@ fn path(job: &Job<'_>, disk: &Disk, esp: &Found, block_bytes: u64, loader: Strin
         Ok(nodes) => (nodes, None),
         Err(why) => (Vec::new(), Some(format!("short path, by partition GUID alone, because {why}"))),
     };
-    nodes.push(Node::HardDrive {
+    nodes.push(DevicePathNode::HardDrive {
         partition: esp.place.number,
         start_lba: esp.place.offset_bytes / block_bytes,
         blocks: esp.place.size_bytes / block_bytes,
         guid: esp.partition.guid.0,
     });
-    nodes.push(Node::File { path: loader });
+    nodes.push(DevicePathNode::File { path: loader });
     (nodes, remark)
 }
 
-fn set(variables: &Variables, label: &str, nodes: &[Node], remark: Option<String>) -> anyhow::Result<Evidence> {
+fn set(
+    variables: &EfiVariables,
+    label: &str,
+    nodes: &[DevicePathNode],
+    remark: Option<String>,
+) -> anyhow::Result<Evidence> {
     let label = if label.starts_with(OWN_PREFIX) { label.to_owned() } else { format!("{OWN_PREFIX} {label}") };
     let change = order::change(&variables.entries(), &variables.order(), variables.current())
         .context("every boot entry number is taken")?;
@@ -168,12 +179,12 @@ mod tests {
     fn variables_are_written_read_back_and_cleaned() {
         let sysfs = tempfile::tempdir().unwrap();
         fs::create_dir_all(sysfs.path().join("firmware/efi/efivars")).unwrap();
-        let variables = Variables::new(sysfs.path());
+        let variables = EfiVariables::new(sysfs.path());
         let option = |text: &str| load_option::encode(text, &[]);
         variables.write("Boot0001", &option("UEFI PXEv4")).unwrap();
         variables.write("Boot0003", &option("Firesteel old")).unwrap();
         variables.write("BootOrder", &order::encode(&[3, 1])).unwrap();
-        let nodes = [Node::PciRoot { uid: 0 }, Node::File { path: "\\x".into() }];
+        let nodes = [DevicePathNode::PciRoot { uid: 0 }, DevicePathNode::File { path: "\\x".into() }];
         let Evidence::BootEntrySet { method, entry, order } = set(&variables, "host-1", &nodes, None).unwrap() else {
             panic!("another kind of evidence");
         };

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use firesteel_images::{
-    http::{Download, HttpReader, Limits},
-    write::{DiskState, SourceError, WriteError, WriteFailure, WriteSpec, Written, write_image},
+    http::{Download, DownloadLimits, HttpReader},
+    write::{DiskState, SourceError, WriteError, WriteEvidence, WriteFailure, WriteSpec, write_image},
 };
-use firesteel_wire::{DiskIdentity, Evidence, ImageSource};
+use firesteel_wire::{DiskIdentity, Evidence, ImageStream};
 
 use super::{
-    Failure, Job, Watch, chain,
-    guard::{Guarded, Opened},
+    StepContext, StepFailure, WriteMonitor, chain,
+    guard::{DestructiveTarget, GuardedDisk},
 };
 use crate::bytes_text;
 
@@ -22,19 +22,21 @@ const ATTEMPTS_MAX: u32 = 11;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(
-    job: &Job<'_>,
-    guarded: &Guarded<'_>,
-    image: &ImageSource,
+    job: &StepContext<'_>,
+    guarded: &DestructiveTarget<'_>,
+    image: &ImageStream,
     disk_guid: &str,
-) -> Result<Evidence, Failure> {
-    let spec = spec(image, disk_guid).map_err(Failure::untouched)?;
-    let source = source(job, image).map_err(Failure::untouched)?;
-    let Opened { disk, device, overridden } = job.open_guarded(guarded)?;
+) -> Result<Evidence, StepFailure> {
+    let spec = spec(image, disk_guid).map_err(StepFailure::without_disk_change)?;
+    let source = source(job, image).map_err(StepFailure::without_disk_change)?;
+    let GuardedDisk { disk, device, overridden } = job.open_guarded(guarded)?;
     let wanted = guarded.disk;
     tracing::info!("writing {} to {} ({wanted})", bytes_text(image.raw_bytes), disk.device);
-    let watch = Watch::new(job);
+    let watch = WriteMonitor::new(job);
     let written = write_image(source, &device, &spec, &watch).map_err(|error| failure(&error))?;
-    job.host.reread_partitions(&device).map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+    job.host
+        .reread_partitions(&device)
+        .map_err(|error| StepFailure { error: format!("{error:#}"), disk_changed: true })?;
     tracing::info!(
         "written in {:.1} s, read back and compared in {:.1} s",
         written.write.as_secs_f64(),
@@ -43,7 +45,7 @@ pub(super) fn run(
     Ok(evidence(wanted, disk.device, disk_guid, &written, overridden))
 }
 
-fn spec(image: &ImageSource, disk_guid: &str) -> anyhow::Result<WriteSpec> {
+fn spec(image: &ImageStream, disk_guid: &str) -> anyhow::Result<WriteSpec> {
     Ok(WriteSpec {
         raw_bytes: image.raw_bytes,
         raw_sha256: image.raw_sha256.parse().context("reading the plan's digest of the raw image")?,
@@ -53,18 +55,22 @@ fn spec(image: &ImageSource, disk_guid: &str) -> anyhow::Result<WriteSpec> {
     })
 }
 
-fn source(job: &Job<'_>, image: &ImageSource) -> anyhow::Result<HttpReader> {
+fn source(job: &StepContext<'_>, image: &ImageStream) -> anyhow::Result<HttpReader> {
     let url = reqwest::Url::parse(&image.url).context("reading the image's address")?;
     if url.host_str() != Some(job.appliance) {
         anyhow::bail!("the image is not on the appliance ({}), so it is not fetched: {url}", job.appliance);
     }
-    let limits =
-        Limits { bytes_max: image.stream_bytes, attempts_max: ATTEMPTS_MAX, pause: FIRST_PAUSE, ..Limits::default() };
+    let limits = DownloadLimits {
+        bytes_max: image.stream_bytes,
+        attempts_max: ATTEMPTS_MAX,
+        pause: FIRST_PAUSE,
+        ..DownloadLimits::default()
+    };
     let download = Download::new(job.http.clone(), url.as_str(), limits, Some(image.stream_bytes), true)?;
     HttpReader::new(download).context("starting the download")
 }
 
-fn failure(error: &WriteError) -> Failure {
+fn failure(error: &WriteError) -> StepFailure {
     let why = chain(&error.failure);
     let state = match &error.state {
         DiskState::Unchanged => "the disk was not changed".to_owned(),
@@ -75,7 +81,7 @@ fn failure(error: &WriteError) -> Failure {
             format!("the disk was partly written, and clearing its partition tables failed ({})", chain(cause))
         }
     };
-    Failure { error: format!("{why}; {state}; {}", help(&error.failure)), disk_changed: error.disk_changed() }
+    StepFailure { error: format!("{why}; {state}; {}", help(&error.failure)), disk_changed: error.disk_changed() }
 }
 
 /// What a person can do about it.
@@ -121,7 +127,7 @@ fn evidence(
     wanted: &DiskIdentity,
     device: String,
     disk_guid: &str,
-    written: &Written,
+    written: &WriteEvidence,
     overridden: Vec<String>,
 ) -> Evidence {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firesteel_wire::Disk;
+use firesteel_wire::InventoryDisk;
 
 use crate::{
     bytes, flag,
@@ -12,7 +12,7 @@ use crate::{
 
 /// What the kernel's block layer offers, from the queue's limits in sysfs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
+pub struct BlockQueueLimits {
     pub rotational: bool,
     /// `write_zeroes_max_bytes` is not 0.
     pub writes_zeroes: bool,
@@ -34,21 +34,21 @@ pub enum CommandSet {
 
 /// How the kernel reaches a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attached {
+pub struct AttachedDrive {
     pub commands: CommandSet,
-    pub queue: Queue,
+    pub queue: BlockQueueLimits,
     pub block_bytes: u32,
 }
 
 /// The name under which the kernel shows a disk in sysfs.
 #[must_use]
-pub fn kernel_name(disk: &Disk) -> &str {
+pub fn kernel_name(disk: &InventoryDisk) -> &str {
     disk.device.rsplit('/').next().unwrap_or_default()
 }
 
 /// How `/sys/block/<name>` is to be talked to.
 #[must_use]
-pub fn read(sys: &Path, name: &str) -> Attached {
+pub fn read(sys: &Path, name: &str) -> AttachedDrive {
     let block = sys.join("block").join(name);
     let queue = |attribute: &str| number(&block.join("queue").join(attribute)).unwrap_or(0);
     // The page in which a SCSI layer repeats the ATA drive's identification.
@@ -60,9 +60,9 @@ pub fn read(sys: &Path, name: &str) -> Attached {
         Some(Attachment::Scsi { .. } | Attachment::Sas { .. }) => CommandSet::Scsi,
         Some(Attachment::VirtioBlock | Attachment::Usb { .. } | Attachment::Other) | None => CommandSet::None,
     };
-    Attached {
+    AttachedDrive {
         commands,
-        queue: Queue {
+        queue: BlockQueueLimits {
             rotational: flag(&block.join("queue/rotational")),
             writes_zeroes: queue("write_zeroes_max_bytes") > 0,
         },
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    fn disk(name: &str, path: &str, files: &[(&str, &[u8])]) -> Attached {
+    fn disk(name: &str, path: &str, files: &[(&str, &[u8])]) -> AttachedDrive {
         let sys = tempfile::tempdir().unwrap();
         let folder = sys.path().join("devices").join(path);
         fs::create_dir_all(folder.join("queue")).unwrap();
@@ -99,7 +99,7 @@ mod tests {
             &[("nsid", b"3\n"), ("queue/write_zeroes_max_bytes", b"4096\n")],
         );
         assert_eq!(nvme.commands, CommandSet::Nvme { namespace: 3 });
-        assert_eq!(nvme.queue, Queue { rotational: false, writes_zeroes: true });
+        assert_eq!(nvme.queue, BlockQueueLimits { rotational: false, writes_zeroes: true });
         let scsi = "pci0000:00/0000:00:05.0/virtio2/host2/target2:0:0/2:0:0:0/block/sda";
         let plain = disk("sda", scsi, &[("queue/logical_block_size", b"4096\n"), ("queue/rotational", b"1\n")]);
         assert_eq!((plain.commands, plain.block_bytes, plain.queue.rotational), (CommandSet::Scsi, 4096, true));

@@ -1,11 +1,11 @@
 //! The name that `udev` gives a disk by the place where it is attached. There is no udev in the
 //! ramdisk, and owners write these names into hints, so the same names are made here. Pure.
 
-use super::location::{Attachment, Location};
+use super::location::{Attachment, DeviceLocation};
 
 /// The name below `/dev/disk/by-path/`, or nothing for places that udev does not name either.
 #[must_use]
-pub fn name(location: &Location) -> Option<String> {
+pub fn name(location: &DeviceLocation) -> Option<String> {
     let controller = location.pci.last()?;
     let below = match &location.attachment {
         Attachment::VirtioBlock => String::new(),
@@ -26,7 +26,7 @@ pub fn name(location: &Location) -> Option<String> {
 
 /// Newer versions of udev name ATA disks by device behind the port, too.
 #[must_use]
-pub fn second_name(location: &Location) -> Option<String> {
+pub fn second_name(location: &DeviceLocation) -> Option<String> {
     match location.attachment {
         Attachment::Ata { .. } => Some(format!("{}.0", name(location)?)),
         Attachment::VirtioBlock
@@ -52,8 +52,8 @@ mod tests {
     use super::*;
     use crate::location::PciAddress;
 
-    fn at(attachment: Attachment) -> Location {
-        Location {
+    fn at(attachment: Attachment) -> DeviceLocation {
+        DeviceLocation {
             root_bridge: "pci0000:00".into(),
             pci: vec![PciAddress::parse("0000:00:1c.0").unwrap(), PciAddress::parse("0000:03:00.0").unwrap()],
             attachment,
@@ -86,6 +86,6 @@ mod tests {
         }
         assert_eq!(name(&at(Attachment::Other)), None);
         assert_eq!(second_name(&at(Attachment::Ata { port: 2, lun: 0 })).as_deref(), Some("pci-0000:03:00.0-ata-2.0"));
-        assert_eq!(name(&Location { pci: Vec::new(), ..at(Attachment::VirtioBlock) }), None);
+        assert_eq!(name(&DeviceLocation { pci: Vec::new(), ..at(Attachment::VirtioBlock) }), None);
     }
 }

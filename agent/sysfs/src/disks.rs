@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use firesteel_wire::{Disk, Transport};
+use firesteel_wire::{InventoryDisk, Transport};
 
 use super::{
     Roots, attribute, by_path, bytes, flag, location,
-    location::{Attachment, Location},
+    location::{Attachment, DeviceLocation},
     names, number, text,
     vpd::{self, LogicalUnitName},
 };
@@ -20,8 +20,8 @@ const SECTOR_BYTES: u64 = 512;
 
 /// A disk as it is now, with everything that could forbid to write to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenDisk {
-    pub disk: Disk,
+pub struct PresentDisk {
+    pub disk: InventoryDisk,
     /// What uses it or one of its partitions: `sda1 is mounted at /x`.
     pub uses: Vec<String>,
     /// What is assembled from it or one of its partitions: `sda1 is held by md0`.
@@ -38,18 +38,18 @@ pub struct KernelPartition {
 
 /// Every disk of the host, in the order of the kernel's names.
 #[must_use]
-pub fn read(roots: &Roots) -> Vec<SeenDisk> {
+pub fn read(roots: &Roots) -> Vec<PresentDisk> {
     read_those(roots, |_| true)
 }
 
 /// The disk that the kernel counts by this number now.
 #[must_use]
-pub fn numbered(roots: &Roots, major: u64, minor: u64) -> Option<SeenDisk> {
+pub fn numbered(roots: &Roots, major: u64, minor: u64) -> Option<PresentDisk> {
     let number = format!("{major}:{minor}");
     read_those(roots, |folder| attribute(&folder.join("dev")) == number).pop()
 }
 
-fn read_those(roots: &Roots, is_wanted: impl Fn(&Path) -> bool) -> Vec<SeenDisk> {
+fn read_those(roots: &Roots, is_wanted: impl Fn(&Path) -> bool) -> Vec<PresentDisk> {
     let block = roots.sys.join("block");
     let mounts = text(&roots.proc.join("self/mountinfo"));
     names(&block)
@@ -58,7 +58,7 @@ fn read_those(roots: &Roots, is_wanted: impl Fn(&Path) -> bool) -> Vec<SeenDisk>
         .map(|name| {
             let folder = block.join(&name);
             let (uses, holders) = (uses(&folder, &name, &mounts), holders(&folder, &name));
-            SeenDisk { disk: disk(roots, &name), uses, holders }
+            PresentDisk { disk: disk(roots, &name), uses, holders }
         })
         .filter(|seen| seen.disk.size_bytes > 0)
         .collect()
@@ -69,7 +69,7 @@ fn is_disk(folder: &Path, name: &str) -> bool {
     !NOT_DISKS.iter().any(|prefix| name.starts_with(prefix)) && !boot_area && !flag(&folder.join("hidden"))
 }
 
-fn disk(roots: &Roots, name: &str) -> Disk {
+fn disk(roots: &Roots, name: &str) -> InventoryDisk {
     let block = roots.sys.join("block").join(name);
     let location = location::of(&roots.sys, name);
     let identity = identity(&block, location.as_ref());
@@ -79,7 +79,7 @@ fn disk(roots: &Roots, name: &str) -> Disk {
     let block_bytes = |attribute: &str| {
         number(&block.join("queue").join(attribute)).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512)
     };
-    Disk {
+    InventoryDisk {
         device: roots.dev.join(name).to_string_lossy().into_owned(),
         by_path: by_path.map(|name| format!("/dev/disk/by-path/{name}")).unwrap_or_default(),
         by_id,
@@ -108,7 +108,7 @@ fn disk(roots: &Roots, name: &str) -> Disk {
 }
 
 #[derive(Debug, Default)]
-struct Identity {
+struct DiskInquiry {
     model: String,
     vendor: String,
     serial: String,
@@ -116,7 +116,7 @@ struct Identity {
     name: LogicalUnitName,
 }
 
-fn identity(block: &Path, location: Option<&Location>) -> Identity {
+fn identity(block: &Path, location: Option<&DeviceLocation>) -> DiskInquiry {
     let device = block.join("device");
     let said = |name: &str| attribute(&device.join(name));
     match location.map(|location| &location.attachment) {
@@ -124,13 +124,13 @@ fn identity(block: &Path, location: Option<&Location>) -> Identity {
             let wwn = attribute(&block.join("wwid"));
             let name = LogicalUnitName { wwn_with_extension: wwn.clone(), wwn, vendor_extension: String::new() };
             let firmware = said("firmware_rev");
-            Identity { model: said("model"), vendor: String::new(), serial: said("serial"), firmware, name }
+            DiskInquiry { model: said("model"), vendor: String::new(), serial: said("serial"), firmware, name }
         }
         Some(Attachment::VirtioBlock) => {
-            Identity { vendor: said("vendor"), serial: attribute(&block.join("serial")), ..Identity::default() }
+            DiskInquiry { vendor: said("vendor"), serial: attribute(&block.join("serial")), ..DiskInquiry::default() }
         }
         // MMC cards and others keep their texts where virtio and NVMe do.
-        Some(Attachment::Other) | None => Identity {
+        Some(Attachment::Other) | None => DiskInquiry {
             model: first(said("model"), said("name")),
             vendor: said("vendor"),
             serial: first(said("serial"), attribute(&block.join("serial"))),
@@ -143,11 +143,11 @@ fn identity(block: &Path, location: Option<&Location>) -> Identity {
     }
 }
 
-fn scsi_identity(device: &Path) -> Identity {
+fn scsi_identity(device: &Path) -> DiskInquiry {
     let page = |name: &str| bytes(&device.join(name)).unwrap_or_default();
     let ata = vpd::ata_identify(&page("vpd_pg89")).unwrap_or_default();
     let naa = || LogicalUnitName::from_hex(attribute(&device.join("wwid")).strip_prefix("naa.")?);
-    Identity {
+    DiskInquiry {
         // SCSI cuts an ATA drive's model to 16 letters; the drive itself says all of it.
         model: first(ata.model, attribute(&device.join("model"))),
         vendor: attribute(&device.join("vendor")),
@@ -162,7 +162,7 @@ fn first(one: String, other: String) -> String {
 }
 
 /// The names below `/dev/disk/by-id/` that udev's 60-persistent-storage.rules give.
-fn by_id(block: &Path, identity: &Identity, location: Option<&Location>) -> Vec<String> {
+fn by_id(block: &Path, identity: &DiskInquiry, location: Option<&DeviceLocation>) -> Vec<String> {
     let mut names = Vec::new();
     let serial = udev_text(&identity.serial);
     let model = udev_text(&identity.model);
@@ -203,7 +203,7 @@ fn is_mmc(block: &Path) -> bool {
     block.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mmcblk"))
 }
 
-fn transport(name: &str, location: Option<&Location>, block: &Path) -> Transport {
+fn transport(name: &str, location: Option<&DeviceLocation>, block: &Path) -> Transport {
     match location.map(|location| &location.attachment) {
         Some(Attachment::Nvme { .. }) => Transport::Nvme,
         Some(Attachment::VirtioBlock) => Transport::Virtio,

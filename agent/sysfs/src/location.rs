@@ -77,7 +77,7 @@ pub enum Attachment {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct DeviceLocation {
     /// `pci0000:00`; empty for what is not on PCI.
     pub root_bridge: String,
     /// Every PCI function from the root down; the last one is the controller.
@@ -89,14 +89,14 @@ pub struct Location {
 
 /// Reads the location of `/sys/block/<name>`.
 #[must_use]
-pub fn of(sys: &Path, name: &str) -> Option<Location> {
+pub fn of(sys: &Path, name: &str) -> Option<DeviceLocation> {
     let folder = sys.join("block").join(name).canonicalize().ok()?;
     let folder = nvme_path(&folder).unwrap_or(folder);
-    let steps: Vec<Step> = steps(sys, &folder);
+    let steps: Vec<SysfsPathComponent> = steps(sys, &folder);
     let root_bridge = steps.iter().find(|step| step.name.starts_with("pci")).map(|step| step.name.clone());
     let pci: Vec<_> = steps.iter().filter_map(|step| PciAddress::parse(&step.name)).collect();
     let hctl = steps.iter().rev().find(|step| is_hctl(&step.name)).map(|step| step.name.clone());
-    Some(Location {
+    Some(DeviceLocation {
         root_bridge: root_bridge.unwrap_or_default(),
         pci,
         attachment: attachment(&sys.join("block").join(name), &steps, hctl.as_deref()),
@@ -105,12 +105,12 @@ pub fn of(sys: &Path, name: &str) -> Option<Location> {
 }
 
 /// One component of the device's path, with the folder that it stands for.
-struct Step {
+struct SysfsPathComponent {
     name: String,
     folder: PathBuf,
 }
 
-fn steps(sys: &Path, folder: &Path) -> Vec<Step> {
+fn steps(sys: &Path, folder: &Path) -> Vec<SysfsPathComponent> {
     let root = sys.canonicalize().unwrap_or_else(|_| sys.to_owned()).join("devices");
     let Ok(below) = folder.strip_prefix(&root) else { return Vec::new() };
     let mut at = root.clone();
@@ -118,7 +118,7 @@ fn steps(sys: &Path, folder: &Path) -> Vec<Step> {
         .components()
         .map(|component| {
             at.push(component);
-            Step { name: component.as_os_str().to_string_lossy().into_owned(), folder: at.clone() }
+            SysfsPathComponent { name: component.as_os_str().to_string_lossy().into_owned(), folder: at.clone() }
         })
         .collect()
 }
@@ -154,7 +154,7 @@ fn hctl_numbers(name: &str) -> Option<(u32, u32, u32, u64)> {
     Some((host.parse().ok()?, channel.parse().ok()?, target.parse().ok()?, lun.parse().ok()?))
 }
 
-fn attachment(block: &Path, steps: &[Step], hctl: Option<&str>) -> Attachment {
+fn attachment(block: &Path, steps: &[SysfsPathComponent], hctl: Option<&str>) -> Attachment {
     if steps.iter().any(|step| numbered(&step.name, "nvme").is_some()) {
         let namespace = number(&block.join("nsid")).and_then(|id| u32::try_from(id).ok()).unwrap_or(1);
         return Attachment::Nvme { namespace, eui64: eui64(&attribute(&block.join("eui"))) };
@@ -189,15 +189,17 @@ fn usb_interface(name: &str) -> Option<String> {
 
 /// The lowest SCSI host number of the same controller: host numbers depend on the order in which
 /// drivers were loaded, their distance does not.
-fn first_host(steps: &[Step]) -> Option<u32> {
+fn first_host(steps: &[SysfsPathComponent]) -> Option<u32> {
     let host = steps.iter().find(|step| numbered(&step.name, "host").is_some())?;
     names(host.folder.parent()?).iter().filter_map(|name| numbered(name, "host")).min()
 }
 
-fn sas(steps: &[Step], lun: u64) -> Option<Attachment> {
+fn sas(steps: &[SysfsPathComponent], lun: u64) -> Option<Attachment> {
     let at = steps.iter().position(|step| step.name.starts_with("end_device-"))?;
     let (device, port) = (&steps[at], &steps[at.checked_sub(1)?]);
-    let of = |step: &Step, class: &str, name: &str| attribute(&step.folder.join(class).join(&step.name).join(name));
+    let of = |step: &SysfsPathComponent, class: &str, name: &str| {
+        attribute(&step.folder.join(class).join(&step.name).join(name))
+    };
     // A wide port has several phys, none of which is the drive's name.
     if of(port, "sas_port", "num_phys") != "1" {
         return None;

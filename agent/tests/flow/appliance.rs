@@ -12,8 +12,8 @@ use std::{
 };
 
 use firesteel_wire::{
-    HELLO_PATH, Hello, HelloReply, Receipt, ReceiptPlace, Refusal, RefusalReason, Report, ReportReply,
-    SIGNATURE_HEADER, Verdict, signing_input,
+    AgentInstruction, AgentReport, HELLO_PATH, Hello, HelloReply, ReceiptPlace, RefusalReason, RefusalReply,
+    ReportReply, SIGNATURE_HEADER, StepReceipt, signing_input,
 };
 use ring::{
     digest::{SHA256, digest},
@@ -36,7 +36,7 @@ pub(crate) const TIME_MS: u64 = 1_795_224_093_000;
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) hellos: Vec<Hello>,
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<AgentReport>,
     pub(crate) requests_for_image: Vec<String>,
     stored: Vec<ReceiptPlace>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Appliance {
     pub(crate) pin_sha256: String,
     pub(crate) heard: Mutex<Heard>,
     /// Said in answer to the next reports, one each; then `Continue`.
-    verdicts: Mutex<VecDeque<Verdict>>,
+    verdicts: Mutex<VecDeque<AgentInstruction>>,
     /// What every reply says of a hold.
     pub(crate) hold: Mutex<Option<String>>,
     pub(crate) refusal: Mutex<Option<RefusalReason>>,
@@ -121,28 +121,28 @@ impl Appliance {
         appliance
     }
 
-    pub(crate) fn say(&self, verdict: Verdict) {
+    pub(crate) fn say(&self, verdict: AgentInstruction) {
         self.verdicts.lock().unwrap().push_back(verdict);
     }
 
     /// What is to be said to an agent that reports of this plan. A plan is said until the agent has it, as the real
     /// appliance does: one that is still at an older plan takes no other.
-    fn verdict(&self, reported: u32) -> Verdict {
+    fn verdict(&self, reported: u32) -> AgentInstruction {
         let mut verdicts = self.verdicts.lock().unwrap();
-        while let Some(Verdict::Plan { plan }) = verdicts.front() {
+        while let Some(AgentInstruction::Plan { plan }) = verdicts.front() {
             if reported < plan.number {
-                return Verdict::Plan { plan: plan.clone() };
+                return AgentInstruction::Plan { plan: plan.clone() };
             }
             verdicts.pop_front();
         }
-        verdicts.pop_front().unwrap_or(Verdict::Continue)
+        verdicts.pop_front().unwrap_or(AgentInstruction::Continue)
     }
 
     pub(crate) fn put_image(&self, stream: Vec<u8>) {
         *self.image.lock().unwrap() = stream;
     }
 
-    pub(crate) fn last_report(&self) -> Option<Report> {
+    pub(crate) fn last_report(&self) -> Option<AgentReport> {
         self.heard.lock().unwrap().reports.last().cloned()
     }
 
@@ -183,7 +183,7 @@ impl Appliance {
             .expect("every request is signed by its key");
         if let Some(reason) = *self.refusal.lock().unwrap() {
             self.refused.fetch_add(1, Ordering::SeqCst);
-            return (403, serde_json::to_vec(&Refusal { reason, message: "refused by the test".into() }).unwrap());
+            return (403, serde_json::to_vec(&RefusalReply { reason, message: "refused by the test".into() }).unwrap());
         }
         let mut heard = self.heard.lock().unwrap();
         if path == HELLO_PATH {
@@ -192,14 +192,14 @@ impl Appliance {
                 host: "lab-1".into(),
                 attempt: ATTEMPT,
                 time_ms: TIME_MS,
-                verdict: Verdict::Continue,
+                verdict: AgentInstruction::Continue,
                 hold: self.hold.lock().unwrap().clone(),
             };
             return (200, serde_json::to_vec(&reply).unwrap());
         }
-        let report: Report = serde_json::from_slice(body).unwrap();
+        let report: AgentReport = serde_json::from_slice(body).unwrap();
         let log_acknowledged = report.log.last().map_or(0, |line| line.sequence);
-        heard.stored.extend(report.receipts.iter().map(Receipt::place));
+        heard.stored.extend(report.receipts.iter().map(StepReceipt::place));
         let stored = if self.stores.load(Ordering::SeqCst) { heard.stored.clone() } else { Vec::new() };
         let reported = report.plan;
         heard.reports.push(report);

@@ -4,9 +4,9 @@
 use std::sync::atomic::Ordering;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_images::http::{Download, Limits};
-use firesteel_steps::{Exit, board::Board};
-use firesteel_wire::{Evidence, HandOffFile, RefusalReason, Step, StepReport};
+use firesteel_images::http::{Download, DownloadLimits};
+use firesteel_steps::{Exit, board::ReportBoard};
+use firesteel_wire::{Evidence, HandOffFile, PlanStep, RefusalReason, StepReport};
 
 use crate::{
     Appliance, Running,
@@ -47,7 +47,7 @@ fn a_stub_that_does_not_fit_the_boot_partition_leaves_nothing_to_boot() {
         mode: 0o600,
         content_base64: STANDARD.encode(vec![b'x'; 256 << 10]),
     });
-    run.plan(1, vec![run.write_step(), Step::HandOff { disk, files: stub, forms: None }, Step::Reboot]);
+    run.plan(1, vec![run.write_step(), PlanStep::HandOff { disk, files: stub, forms: None }, PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert_eq!((failed.step.as_str(), failed.disk_changed), ("hand-off", true));
     assert_says(
@@ -73,7 +73,7 @@ fn an_image_without_a_place_for_the_stub_leaves_nothing_to_boot() {
     let image = crate::host::Image { raw, stream };
     run.appliance.put_image(image.stream.clone());
     let write = run.write_step_of(image.source(run.image_url()));
-    run.plan(1, vec![write, Step::HandOff { disk, files: files(), forms: None }, Step::Reboot]);
+    run.plan(1, vec![write, PlanStep::HandOff { disk, files: files(), forms: None }, PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert_says(&failed, &["the image has no boot partition", "1 \"root\"", "it boots nothing"]);
     assert!(failed.disk_changed && has_no_table(&end(run)));
@@ -86,8 +86,8 @@ fn with_a_full_ramdisk_nothing_is_begun() {
     ramdisk.fill();
     let appliance = Appliance::start();
     let handover = handover(&appliance, &appliance.pin_sha256);
-    let run = start_with(appliance, &handover, Board::new(Some(folder.path().join("run/board.json"))));
-    run.plan(1, vec![run.write_step(), Step::Reboot]);
+    let run = start_with(appliance, &handover, ReportBoard::new(Some(folder.path().join("run/board.json"))));
+    run.plan(1, vec![run.write_step(), PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     assert_says(&failed, &["cannot be noted in the ramdisk", "No space left", "boot the host again", "more memory"]);
@@ -105,7 +105,7 @@ fn a_disk_that_fails_in_the_middle_is_told_and_boots_nothing() {
     let file = std::fs::File::create(run.host.folder.path().join("small/target")).unwrap();
     file.set_len(DISK_BYTES).unwrap();
     std::os::unix::fs::symlink("small/target", &target).unwrap();
-    run.plan(1, vec![run.write_step(), Step::Reboot]);
+    run.plan(1, vec![run.write_step(), PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert_eq!((failed.step.as_str(), failed.disk_changed), ("write-image", true));
     assert_says(
@@ -126,7 +126,7 @@ fn an_image_that_is_larger_than_the_disk_is_refused_before_the_first_write() {
     let run = start();
     let mut image = run.image.source(run.image_url());
     image.raw_bytes = DISK_BYTES + 512;
-    run.plan(1, vec![run.write_step_of(image), Step::Reboot]);
+    run.plan(1, vec![run.write_step_of(image), PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     assert_says(&failed, &["33554944 bytes does not fit", "33554432", "use a smaller image, or name a larger disk"]);
@@ -142,7 +142,7 @@ fn an_image_whose_partition_ends_behind_it_is_refused_before_the_first_write() {
     raw.truncate(40_000 * 512);
     let cut = Image::of(raw);
     run.appliance.put_image(cut.stream.clone());
-    run.plan(1, vec![run.write_step_of(cut.source(run.image_url())), Step::Reboot]);
+    run.plan(1, vec![run.write_step_of(cut.source(run.image_url())), PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     assert_says(&failed, &["GPT partition 2 ends at byte 20480512, but the image ends at byte 20480000", "whole"]);
@@ -156,7 +156,7 @@ fn an_image_that_is_not_what_the_plan_promises_is_told_and_boots_nothing() {
     let at = other.len() - (2 << 20);
     other[at] ^= 1;
     run.appliance.put_image(zstd::encode_all(other.as_slice(), 1).unwrap());
-    run.plan(1, vec![run.write_step(), Step::Reboot]);
+    run.plan(1, vec![run.write_step(), PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert_says(&failed, &["getting the image", "sha256 is", "look at the network between host and appliance"]);
     assert!(failed.disk_changed && has_no_table(&end(run)));
@@ -168,8 +168,8 @@ fn clocks_that_are_wrong_by_years_do_not_matter() {
     for (from, to) in [(2085, 2086), (1971, 1972)] {
         let appliance = Appliance::start_valid(from, to);
         let handover = handover(&appliance, &appliance.pin_sha256);
-        let run = start_with(appliance, &handover, Board::new(None));
-        run.plan(1, vec![Step::Inspect]);
+        let run = start_with(appliance, &handover, ReportBoard::new(None));
+        run.plan(1, vec![PlanStep::Inspect]);
         wait_until("the inspection", || run.appliance.last_report().is_some_and(|report| !report.receipts.is_empty()));
         let receipt = run.appliance.last_report().unwrap().receipts.remove(0);
         assert!(matches!(receipt.evidence, Evidence::Inspected { .. }));
@@ -185,7 +185,7 @@ fn nothing_is_downloaded_from_a_server_that_nobody_vouches_for() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let appliance = Appliance::start();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let limits = Limits { attempts_max: 1, ..Limits::default() };
+    let limits = DownloadLimits { attempts_max: 1, ..DownloadLimits::default() };
     let url = format!("https://{}/disk.raw", appliance.address);
     let mut download = Download::new(client, &url, limits, None, true).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -200,7 +200,7 @@ fn an_agent_that_is_not_wanted_leaves_without_touching_a_disk() {
         let appliance = Appliance::start();
         *appliance.refusal.lock().unwrap() = Some(reason);
         let handover = handover(&appliance, &appliance.pin_sha256);
-        let run = start_with(appliance, &handover, Board::new(None));
+        let run = start_with(appliance, &handover, ReportBoard::new(None));
         let Running { host, session, appliance, .. } = run;
         let outcome = session.join().unwrap();
         assert_eq!((outcome.exit, outcome.unwanted), (Exit::Reboot, true), "{reason:?}");

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use firesteel_agent::session::Outcome;
-use firesteel_steps::{Exit, board::Board};
+use firesteel_agent::session::ConversationEnd;
+use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_wire::{
-    RefusalReason, Step,
+    PlanStep, RefusalReason,
     limits::{REPLY_FRESH, REPLY_LOST},
 };
 
@@ -22,7 +22,7 @@ fn an_agent_beside_another_claimant_pauses_and_stays() {
     *run.appliance.refusal.lock().unwrap() = Some(RefusalReason::Held);
     let refused = || run.appliance.refused.load(Ordering::SeqCst);
     wait_until("a report that is held", || refused() > 0);
-    run.plan(1, vec![run.write_step(), Step::Reboot]);
+    run.plan(1, vec![run.write_step(), PlanStep::Reboot]);
     run.appliance.hold_after.store(6 << 20, Ordering::SeqCst);
     *run.appliance.refusal.lock().unwrap() = None;
     wait_until("half an image", || run.appliance.held.load(Ordering::SeqCst));
@@ -42,7 +42,7 @@ fn an_agent_beside_another_claimant_pauses_and_stays() {
     assert!(run.host.read("target")[end.clone()].iter().all(|&byte| byte == 0x11), "nothing is written meanwhile");
     *run.appliance.refusal.lock().unwrap() = None;
     let Running { host, image, session, .. } = run;
-    assert_eq!(session.join().unwrap(), Outcome { exit: Exit::Reboot, unwanted: false });
+    assert_eq!(session.join().unwrap(), ConversationEnd { exit: Exit::Reboot, unwanted: false });
     assert!(host.read("target")[end.clone()] == image.raw[end], "it is the host, and goes on");
 }
 
@@ -52,7 +52,7 @@ fn a_second_key_waits_as_one_that_is_held_does() {
     let appliance = Appliance::start();
     *appliance.refusal.lock().unwrap() = Some(RefusalReason::SecondKey);
     let handover = handover(&appliance, &appliance.pin_sha256);
-    let run = start_with(appliance, &handover, Board::new(None));
+    let run = start_with(appliance, &handover, ReportBoard::new(None));
     wait_until("it asks again, for longer than it waits for an answer", || {
         run.host.advance(REPLY_LOST);
         run.appliance.refused.load(Ordering::SeqCst) >= 3

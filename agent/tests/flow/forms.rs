@@ -7,11 +7,11 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Command, sync::Arc};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_facts::Sha256;
 use firesteel_images::write::gpt;
-use firesteel_steps::{Exit, board::Board};
+use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_wire::{
-    Evidence, HandOffFile, Step, StepReport,
-    hand_off::{Arguments, BootPartition, Form, Forms, LoaderFile, Volume},
-    receipt::FileDigest,
+    Evidence, HandOffFile, PlanStep, StepReport,
+    hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile},
+    receipt::FileReadBack,
 };
 
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) fn mounts(host: &SimulatedHost) -> Vec<String> {
 pub(crate) fn start(disk_bytes: u64, image: Image) -> Running {
     let appliance = Appliance::start();
     let handover = handover(&appliance, &appliance.pin_sha256);
-    start_on(SimulatedHost::with_target(disk_bytes), image, appliance, &handover, Board::new(None))
+    start_on(SimulatedHost::with_target(disk_bytes), image, appliance, &handover, ReportBoard::new(None))
 }
 
 fn file(path: &str, content: &str) -> HandOffFile {
@@ -48,29 +48,29 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn arguments(append: &[&str], delete: &[&str]) -> Option<Arguments> {
-    Some(Arguments { append: words(append), delete: words(delete) })
+fn arguments(append: &[&str], delete: &[&str]) -> Option<KernelArgumentEdit> {
+    Some(KernelArgumentEdit { append: words(append), delete: words(delete) })
 }
 
-pub(crate) fn config_drive() -> Volume {
+pub(crate) fn config_drive() -> HandOffVolume {
     let files = vec![
         file("openstack/latest/user_data", &format!("#cloud-config\npassword: {SECRET}\n")),
         file("openstack/latest/meta_data.json", r#"{"uuid":"1"}"#),
         file("openstack/latest/network_data.json", "{}"),
     ];
-    Volume { volume_id: 0x0102_0304, files }
+    HandOffVolume { volume_id: 0x0102_0304, files }
 }
 
-fn no_cloud() -> Volume {
+fn no_cloud() -> HandOffVolume {
     let files = vec![file("user-data", "#cloud-config\n"), file("meta-data", "instance-id: 1\n")];
-    Volume { volume_id: 7, files }
+    HandOffVolume { volume_id: 7, files }
 }
 
 /// Everything that an appliance may have for a host.
 pub(crate) fn auto() -> Forms {
     let files = vec![file("ignition/config.ign", "{}"), file("ignition.firstboot", "")];
     Forms {
-        form: Form::Auto,
+        form: HandOffForm::Auto,
         boot_partition: Some(BootPartition { files, network: words(&["rd.neednet=1", "ip=dhcp"]) }),
         config_drive: Some(config_drive()),
         no_cloud: Some(no_cloud()),
@@ -79,12 +79,12 @@ pub(crate) fn auto() -> Forms {
 }
 
 pub(crate) fn kernel_arguments(append: &[&str], delete: &[&str]) -> Forms {
-    Forms { form: Form::KernelArguments, kernel_arguments: arguments(append, delete), ..Forms::default() }
+    Forms { form: HandOffForm::KernelArguments, kernel_arguments: arguments(append, delete), ..Forms::default() }
 }
 
 /// Gives the image the files that are in its folders, as far as they will be looked for.
 pub(crate) fn bake(run: &mut Running, forms: &Forms) {
-    if forms.form == Form::Auto || forms.arguments.is_some() || forms.kernel_arguments.is_some() {
+    if forms.form == HandOffForm::Auto || forms.arguments.is_some() || forms.kernel_arguments.is_some() {
         run.image = run.image.filled_by(&run.host);
         run.appliance.put_image(run.image.stream.clone());
     }
@@ -97,15 +97,15 @@ fn plan(run: &mut Running, forms: Forms) {
 
 pub(crate) fn send_plan(run: &Running, forms: Forms) {
     let disk = run.host.identity_of("target");
-    let hand_off = Step::HandOff { disk, files: Vec::new(), forms: Some(Box::new(forms)) };
-    run.plan(1, vec![run.write_step(), hand_off, Step::Reboot]);
+    let hand_off = PlanStep::HandOff { disk, files: Vec::new(), forms: Some(Box::new(forms)) };
+    run.plan(1, vec![run.write_step(), hand_off, PlanStep::Reboot]);
 }
 
 /// What a receipt says of a hand-off.
 pub(crate) struct Told {
     device: String,
-    files: Vec<FileDigest>,
-    pub(crate) form: Form,
+    files: Vec<FileReadBack>,
+    pub(crate) form: HandOffForm,
     pub(crate) recognised: String,
     pub(crate) warnings: String,
     pub(crate) loader: Vec<LoaderFile>,
@@ -186,7 +186,7 @@ fn assert_digests(told: &Told, files: &[HandOffFile]) {
         .map(|file| {
             let content = STANDARD.decode(&file.content_base64).unwrap();
             let sha256 = Sha256::of(&content).to_string();
-            FileDigest { path: file.path.clone(), bytes: content.len() as u64, sha256 }
+            FileReadBack { path: file.path.clone(), bytes: content.len() as u64, sha256 }
         })
         .collect();
     assert_eq!(told.files, expected);
@@ -208,9 +208,9 @@ pub(crate) fn entry(run: &Running) -> std::path::PathBuf {
 #[test]
 fn a_config_drive_is_added_at_the_end_and_read_by_others() {
     let run = start(LARGE_BYTES, Image::new());
-    let forms = Forms { form: Form::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
+    let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
     let (told, disk) = hand_over(run, forms);
-    assert_eq!((told.form, told.device.ends_with("target-p3")), (Form::ConfigDrive, true), "{}", told.device);
+    assert_eq!((told.form, told.device.ends_with("target-p3")), (HandOffForm::ConfigDrive, true), "{}", told.device);
     assert_digests(&told, &config_drive().files);
     let table = gpt::parse(&disk, 512).unwrap().unwrap();
     let last = table.partitions.last().unwrap();
@@ -228,7 +228,7 @@ fn a_partition_with_the_label_is_taken_as_it_is() {
     let image = Image::with(&[("config-2", 40_960, 49_000)]);
     let run = start(DISK_BYTES, image);
     let before = run.image.raw.clone();
-    let forms = Forms { form: Form::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
+    let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
     let (told, disk) = hand_over(run, forms);
     assert_digests(&told, &config_drive().files);
     let table = gpt::parse(&disk, 512).unwrap().unwrap();
@@ -245,7 +245,7 @@ fn a_volume_of_the_same_label_on_another_disk_is_told() {
     put_ext4(&mut second, 1 << 20, "config-2");
     fs::write(run.host.folder.path().join("second"), &second).unwrap();
     let host = Arc::clone(&run.host);
-    let forms = Forms { form: Form::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
+    let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
     let (told, _) = hand_over(run, forms);
     for part in ["second (serial serial-second, ", "labelled config-2 too (partition 1)", "unverified"] {
         assert!(told.warnings.contains(part), "no {part:?} in: {}", told.warnings);
@@ -257,7 +257,7 @@ fn a_volume_of_the_same_label_on_another_disk_is_told() {
 #[test]
 fn without_room_for_a_config_drive_it_says_so() {
     let run = start(DISK_BYTES, Image::new());
-    let forms = Forms { form: Form::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
+    let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
     assert_says(&fail(run, forms), &["no free space of 67108864 bytes", "Use a larger disk", "it boots nothing"]);
 }
 
@@ -270,7 +270,7 @@ fn an_image_for_metal_is_recognised_and_gets_files_and_network_arguments() {
     let (told, _) = hand_over(run, auto());
     assert_eq!(
         (told.form, told.recognised.as_str()),
-        (Form::BootPartition, "ignition.platform.id=metal in loader/entries/ostree-1.conf on partition 2")
+        (HandOffForm::BootPartition, "ignition.platform.id=metal in loader/entries/ostree-1.conf on partition 2")
     );
     assert!(told.warnings.is_empty() && told.loader.is_empty(), "{}", told.warnings);
     assert_eq!(fs::read(boot.join("ignition/config.ign")).unwrap(), b"{}");
@@ -288,7 +288,7 @@ fn an_image_for_openstack_is_recognised_and_its_config_gets_kernel_arguments_too
     let host = Arc::clone(&run.host);
     let forms = Forms { arguments: arguments(&["console=ttyS0", "console=ttyS0"], &["quiet"]), ..auto() };
     let (told, disk) = hand_over(run, forms);
-    assert_eq!(told.form, Form::ConfigDrive);
+    assert_eq!(told.form, HandOffForm::ConfigDrive);
     assert!(told.recognised.contains("ignition.platform.id=openstack"), "{}", told.recognised);
     let text = fs::read_to_string(&path).unwrap();
     let options =
@@ -312,7 +312,7 @@ fn cloud_init_is_recognised_by_its_sources() {
     fs::write(cloud.join("../cloud.cfg"), "users: [default]\n").unwrap();
     fs::write(cloud.join("90_dpkg.cfg"), "datasource_list: [ NoCloud, None ]\n").unwrap();
     let (told, disk) = hand_over(run, Forms { boot_partition: None, ..auto() });
-    assert_eq!((told.form, told.warnings.as_str()), (Form::NoCloud, ""));
+    assert_eq!((told.form, told.warnings.as_str()), (HandOffForm::NoCloud, ""));
     assert_eq!(told.recognised, "cloud-init in etc/cloud/cloud.cfg on partition 1, whose sources have NoCloud");
     let last = gpt::parse(&disk, 512).unwrap().unwrap().partitions.pop().unwrap();
     assert_eq!(last.name, "CIDATA");
@@ -354,7 +354,7 @@ fn grub_cfg_and_entries_get_the_config_url_once() {
     let (host, entry) = (Arc::clone(&run.host), entry(&run));
     let url = format!("ignition.config.url=https://192.0.2.1:22623/config/worker?token={SECRET}");
     let (told, _) = hand_over(run, kernel_arguments(&[&url], &[]));
-    assert_eq!((told.form, told.files.len(), told.loader.len()), (Form::KernelArguments, 0, 2));
+    assert_eq!((told.form, told.files.len(), told.loader.len()), (HandOffForm::KernelArguments, 0, 2));
     assert!(told.loader.iter().all(|file| file.changed));
     let script = fs::read_to_string(host.filesystem(1).join("boot/grub/grub.cfg")).unwrap();
     assert!(script.contains(&format!("ro quiet '{url}'\n\tinitrd")), "{script}");
@@ -422,7 +422,7 @@ fn a_unified_kernel_image_beside_an_entry_is_not_passed_over() {
     };
     let failed = fail(with_both(), kernel_arguments(&["ignition.config.url=http://a"], &[]));
     assert_says(&failed, &["partition 2 has unified kernel images", "the configuration is not found"]);
-    let forms = Forms { form: Form::BootPartition, arguments: arguments(&["nosmt"], &[]), ..auto() };
+    let forms = Forms { form: HandOffForm::BootPartition, arguments: arguments(&["nosmt"], &[]), ..auto() };
     let (told, _) = hand_over(with_both(), forms);
     assert_eq!(told.loader.len(), 1);
     assert!(

@@ -17,13 +17,13 @@ use std::{
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_facts::{Guid, Sha256};
 use firesteel_host::assembled::Assembly;
-use firesteel_host::{Held, Host, PartitionPlace};
+use firesteel_host::{HeldDisk, Host, PartitionPlace};
 use firesteel_images::write::{
-    Device, Disk as _, DiskReader,
+    DiskReader, ExclusiveDisk, WritableDisk as _,
     gpt::{self, Partition},
 };
-use firesteel_sysfs::disks::SeenDisk;
-use firesteel_wire::{Disk, DiskIdentity, Identity, ImageSource, Inventory};
+use firesteel_sysfs::disks::PresentDisk;
+use firesteel_wire::{DiskIdentity, ImageStream, Inventory, InventoryDisk, SmbiosIdentity};
 
 pub(crate) const DISK_BYTES: u64 = 32 << 20;
 pub(crate) const RAW_BYTES: usize = 24 << 20;
@@ -174,34 +174,37 @@ impl Host for SimulatedHost {
         "6.1".into()
     }
 
-    fn identity(&self) -> Identity {
-        Identity { boot_mac: "52:54:00:00:00:01".into(), ..Identity::default() }
+    fn identity(&self) -> SmbiosIdentity {
+        SmbiosIdentity { boot_mac: "52:54:00:00:00:01".into(), ..SmbiosIdentity::default() }
     }
 
     fn inventory(&self) -> Inventory {
         Inventory { disks: self.disks().into_iter().map(|seen| seen.disk).collect(), ..Inventory::default() }
     }
 
-    fn disks(&self) -> Vec<SeenDisk> {
+    fn disks(&self) -> Vec<PresentDisk> {
         let serial = |name: &str| {
             let number = fs::metadata(self.folder.path().join(name)).unwrap().ino();
             let known = self.serials.iter().find(|(one, _)| *one == number);
             known.map_or_else(|| format!("serial-{name}"), |(_, serial)| serial.clone())
         };
-        let disk = |name: &str| Disk {
+        let disk = |name: &str| InventoryDisk {
             device: self.folder.path().join(name).to_string_lossy().into_owned(),
             serial: serial(name),
             size_bytes: self.size_of(name),
             logical_block_bytes: 512,
-            ..Disk::default()
+            ..InventoryDisk::default()
         };
         let holders =
             |name: &str| self.assemblies(name).iter().map(|held| format!("{name} is held by {held}")).collect();
-        self.names.iter().map(|name| SeenDisk { disk: disk(name), holders: holders(name), uses: Vec::new() }).collect()
+        self.names
+            .iter()
+            .map(|name| PresentDisk { disk: disk(name), holders: holders(name), uses: Vec::new() })
+            .collect()
     }
 
-    fn numbered(&self, number: u64) -> Option<SeenDisk> {
-        let is_it = |seen: &SeenDisk| fs::metadata(&seen.disk.device).unwrap().ino() == number;
+    fn numbered(&self, number: u64) -> Option<PresentDisk> {
+        let is_it = |seen: &PresentDisk| fs::metadata(&seen.disk.device).unwrap().ino() == number;
         self.disks().into_iter().find(is_it)
     }
 
@@ -213,15 +216,15 @@ impl Host for SimulatedHost {
         self.clocks_ms.lock().unwrap().push(unix_ms);
     }
 
-    fn open_disk(&self, device: &Path) -> anyhow::Result<Device> {
+    fn open_disk(&self, device: &Path) -> anyhow::Result<ExclusiveDisk> {
         self.comes("open");
-        Ok(Device::open_file(device, 512)?)
+        Ok(ExclusiveDisk::open_file(device, 512)?)
     }
 
-    fn look_at(&self, device: &Path) -> anyhow::Result<Held<dyn DiskReader>> {
+    fn inspect_disk(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn DiskReader>> {
         self.comes("look");
-        let opened = Device::open_file(device, 512)?;
-        Ok(Held { number: opened.number(), opened: opened.reader()? })
+        let opened = ExclusiveDisk::open_file(device, 512)?;
+        Ok(HeldDisk { number: opened.number(), opened: opened.reader()? })
     }
 
     fn assemblies(&self, disk: &str) -> Vec<Assembly> {
@@ -238,13 +241,13 @@ impl Host for SimulatedHost {
         }
     }
 
-    fn commands(&self, device: &Path) -> anyhow::Result<Held<dyn Port>> {
+    fn commands(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn Port>> {
         self.comes("commands");
         let number = fs::metadata(device)?.ino();
-        Ok(Held { number, opened: Box::new(DeafPort { number, commanded: Arc::clone(&self.commanded) }) })
+        Ok(HeldDisk { number, opened: Box::new(DeafPort { number, commanded: Arc::clone(&self.commanded) }) })
     }
 
-    fn reread_partitions(&self, _disk: &Device) -> anyhow::Result<()> {
+    fn reread_partitions(&self, _disk: &ExclusiveDisk) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -382,8 +385,8 @@ impl Image {
         Self { raw, stream }
     }
 
-    pub(crate) fn source(&self, url: String) -> ImageSource {
-        ImageSource {
+    pub(crate) fn source(&self, url: String) -> ImageStream {
+        ImageStream {
             url,
             stream_bytes: self.stream.len() as u64,
             stream_sha256: Sha256::of(&self.stream).to_string(),

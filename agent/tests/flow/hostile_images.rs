@@ -5,8 +5,8 @@ use std::{fs, sync::Arc};
 
 use firesteel_steps::Exit;
 use firesteel_wire::{
-    Step,
-    hand_off::{Form, Forms},
+    PlanStep,
+    hand_off::{Forms, HandOffForm},
 };
 
 use crate::{
@@ -79,11 +79,11 @@ fn a_file_that_the_kernel_reads_otherwise_is_not_changed() {
 fn where_the_form_is_named_nothing_is_looked_into() {
     let mut run = start(LARGE_BYTES, with_xfs());
     run.host.filesystem(3);
-    let forms = Forms { form: Form::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
+    let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
     alter(&mut run, |raw| raw[SUPERBLOCK..SUPERBLOCK + 0x38].fill(0xff));
     let host = Arc::clone(&run.host);
     let (told, _) = hand_over(run, forms);
-    assert_eq!((told.form, told.recognised.as_str()), (Form::ConfigDrive, ""));
+    assert_eq!((told.form, told.recognised.as_str()), (HandOffForm::ConfigDrive, ""));
     assert_eq!(mounts(&host), NOT_MOUNTED);
 }
 
@@ -97,7 +97,7 @@ fn what_only_the_kernel_reads_is_mounted_where_nothing_else_decides() {
         run.host.filesystem(3);
         let host = Arc::clone(&run.host);
         let (told, _) = hand_over(run, Forms { kernel_arguments, ..auto() });
-        assert_eq!((told.form, mounts(&host)), (Form::BootPartition, WRITTEN_ONCE.map(str::to_owned).to_vec()));
+        assert_eq!((told.form, mounts(&host)), (HandOffForm::BootPartition, WRITTEN_ONCE.map(str::to_owned).to_vec()));
     }
 
     let run = start(LARGE_BYTES, with_xfs());
@@ -106,7 +106,7 @@ fn what_only_the_kernel_reads_is_mounted_where_nothing_else_decides() {
     fs::write(cloud.join("cloud.cfg"), "datasource_list: [ NoCloud, None ]\n").unwrap();
     let host = Arc::clone(&run.host);
     let (told, _) = hand_over(run, Forms { boot_partition: None, ..auto() });
-    assert_eq!(told.form, Form::NoCloud);
+    assert_eq!(told.form, HandOffForm::NoCloud);
     assert_eq!(mounts(&host), ["target-p3 xfs ro", "unmounted"]);
 }
 
@@ -114,7 +114,7 @@ fn what_only_the_kernel_reads_is_mounted_where_nothing_else_decides() {
 fn a_hand_off_of_what_was_not_written_and_read_back_mounts_nothing() {
     let run = start_small();
     let disk = run.host.identity_of("target");
-    run.plan(1, vec![Step::HandOff { disk, files: files(), forms: None }, Step::Reboot]);
+    run.plan(1, vec![PlanStep::HandOff { disk, files: files(), forms: None }, PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed, "{}", failed.error);
     assert_says(&failed, &["no step of the plan before this one wrote", "serial-target", "not mounted"]);

@@ -22,14 +22,14 @@ use std::{
 use appliance::{ATTEMPT, Appliance, TIME_MS, wait_until};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_agent::{
-    handover::Handover,
     log::Log,
-    session::{Outcome, Session, first_sequence},
+    session::{ApplianceSession, ConversationEnd, first_sequence},
+    worker_handover::Handover,
 };
-use firesteel_steps::{Exit, board::Board};
+use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_wire::{
-    Evidence, HandOffFile, ImageSource, Plan, RefusalReason, Seed, Step, StepState, Verdict,
-    erasure::{Grade, Policy},
+    AgentInstruction, AgentPlan, Evidence, HandOffFile, ImageStream, PlanStep, RefusalReason, Seed, StepState,
+    erasure::{ErasurePolicy, Grade},
     limits::{REPLY_FRESH, REPLY_LOST},
 };
 use host::{DISK_GUID, Image, SimulatedHost};
@@ -40,8 +40,8 @@ struct Running {
     appliance: Arc<Appliance>,
     host: Arc<SimulatedHost>,
     image: Image,
-    board: Arc<Board>,
-    session: JoinHandle<Outcome>,
+    board: Arc<ReportBoard>,
+    session: JoinHandle<ConversationEnd>,
 }
 
 fn handover(appliance: &Appliance, pin_sha256: &str) -> Handover {
@@ -55,7 +55,7 @@ fn handover(appliance: &Appliance, pin_sha256: &str) -> Handover {
     Handover::new(seed, false).unwrap()
 }
 
-fn spawn(session: Session) -> JoinHandle<Outcome> {
+fn spawn(session: ApplianceSession) -> JoinHandle<ConversationEnd> {
     std::thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(session.run())
     })
@@ -64,10 +64,10 @@ fn spawn(session: Session) -> JoinHandle<Outcome> {
 fn start() -> Running {
     let appliance = Appliance::start();
     let handover = handover(&appliance, &appliance.pin_sha256);
-    start_with(appliance, &handover, Board::new(None))
+    start_with(appliance, &handover, ReportBoard::new(None))
 }
 
-fn start_with(appliance: Arc<Appliance>, handover: &Handover, board: Board) -> Running {
+fn start_with(appliance: Arc<Appliance>, handover: &Handover, board: ReportBoard) -> Running {
     start_on(SimulatedHost::new(), Image::new(), appliance, handover, board)
 }
 
@@ -76,12 +76,12 @@ fn start_on(
     image: Image,
     appliance: Arc<Appliance>,
     handover: &Handover,
-    board: Board,
+    board: ReportBoard,
 ) -> Running {
     let host = Arc::new(host);
     appliance.put_image(image.stream.clone());
     let log = Arc::new(Log::new(first_sequence(handover.deaths), vec![TOKEN.into()]));
-    let session = Session::new(Arc::clone(&host) as Arc<_>, handover, board, log).unwrap();
+    let session = ApplianceSession::new(Arc::clone(&host) as Arc<_>, handover, board, log).unwrap();
     Running { appliance, host, image, board: session.board(), session: spawn(session) }
 }
 
@@ -90,16 +90,16 @@ impl Running {
         format!("http://{}/images/x.raw.zst", self.appliance.image_address)
     }
 
-    fn plan(&self, number: u32, steps: Vec<Step>) {
-        self.appliance.say(Verdict::Plan { plan: Plan { number, attempt: ATTEMPT, steps } });
+    fn plan(&self, number: u32, steps: Vec<PlanStep>) {
+        self.appliance.say(AgentInstruction::Plan { plan: AgentPlan { number, attempt: ATTEMPT, steps } });
     }
 
-    fn write_step(&self) -> Step {
+    fn write_step(&self) -> PlanStep {
         self.write_step_of(self.image.source(self.image_url()))
     }
 
-    fn write_step_of(&self, image: ImageSource) -> Step {
-        Step::WriteImage {
+    fn write_step_of(&self, image: ImageStream) -> PlanStep {
+        PlanStep::WriteImage {
             disk: self.host.identity_of("target"),
             image,
             disk_guid: DISK_GUID.into(),
@@ -111,7 +111,7 @@ impl Running {
     }
 
     fn abort(&self) {
-        self.appliance.say(Verdict::Abort { reason: "released".into() });
+        self.appliance.say(AgentInstruction::Abort { reason: "released".into() });
     }
 
     fn step(&self, index: usize) -> Option<firesteel_wire::StepReport> {
@@ -139,21 +139,21 @@ fn from_hello_to_reboot() {
     let run = start();
     run.appliance.break_after.store(10 << 20, Ordering::SeqCst);
     let disk = run.host.identity_of("target");
-    run.plan(1, vec![Step::Inspect]);
+    run.plan(1, vec![PlanStep::Inspect]);
     wait_until("the inspection", || run.appliance.last_report().is_some_and(|report| !report.receipts.is_empty()));
-    run.plan(1, vec![Step::PowerOff]);
+    run.plan(1, vec![PlanStep::PowerOff]);
     run.plan(
         2,
         vec![
-            Step::clear_metadata(disk.clone()),
+            PlanStep::clear_metadata(disk.clone()),
             run.write_step(),
-            Step::HandOff { disk: disk.clone(), files: files(), forms: None },
-            Step::SetBootEntry { disk, label: "lab-1".into() },
-            Step::Reboot,
+            PlanStep::HandOff { disk: disk.clone(), files: files(), forms: None },
+            PlanStep::SetBootEntry { disk, label: "lab-1".into() },
+            PlanStep::Reboot,
         ],
     );
     let Running { appliance, host, image, session, .. } = run;
-    assert_eq!(session.join().unwrap(), Outcome { exit: Exit::Reboot, unwanted: false });
+    assert_eq!(session.join().unwrap(), ConversationEnd { exit: Exit::Reboot, unwanted: false });
 
     let heard = appliance.heard.lock().unwrap();
     assert_eq!((heard.hellos.len(), heard.hellos[0].token.as_str()), (1, TOKEN));
@@ -179,17 +179,17 @@ fn from_hello_to_reboot() {
     host.assert_decoy_untouched();
 }
 
-fn erase(run: &Running, override_guards: bool) -> Step {
-    let (disk, policy) = (run.host.identity_of("target"), Policy::Full);
-    Step::EraseDisk { disk, policy, own_names: Vec::new(), override_guards, was_vacant: false, is_named: false }
+fn erase(run: &Running, override_guards: bool) -> PlanStep {
+    let (disk, policy) = (run.host.identity_of("target"), ErasurePolicy::Full);
+    PlanStep::EraseDisk { disk, policy, own_names: Vec::new(), override_guards, was_vacant: false, is_named: false }
 }
 
 #[test]
 fn a_disk_is_erased_with_proof() {
     let run = start();
-    run.plan(1, vec![erase(&run, false), Step::PowerOff]);
+    run.plan(1, vec![erase(&run, false), PlanStep::PowerOff]);
     let Running { appliance, host, session, .. } = run;
-    assert_eq!(session.join().unwrap(), Outcome { exit: Exit::PowerOff, unwanted: false });
+    assert_eq!(session.join().unwrap(), ConversationEnd { exit: Exit::PowerOff, unwanted: false });
     let last = appliance.last_report().unwrap();
     let Evidence::DiskErased(erasure) = &last.receipts[0].evidence else { panic!("{last:?}") };
     assert_eq!((erasure.method.as_str(), erasure.grade), ("overwrite", Grade::Clear));
@@ -212,7 +212,7 @@ fn a_disk_of_a_cluster_is_erased_only_when_its_owner_overrides() {
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed && failed.error.contains("GFS2"), "{}", failed.error);
     assert!(run.host.read("target") == disk, "not a byte was changed");
-    run.plan(2, vec![erase(&run, true), Step::PowerOff]);
+    run.plan(2, vec![erase(&run, true), PlanStep::PowerOff]);
     let Running { appliance, host, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::PowerOff);
     let last = appliance.last_report().unwrap();
@@ -226,13 +226,13 @@ fn a_disk_of_a_cluster_is_erased_only_when_its_owner_overrides() {
 fn another_key_than_the_pinned_one_hears_nothing() {
     let appliance = Appliance::start();
     let handover = handover(&appliance, &"ab".repeat(32));
-    let run = start_with(appliance, &handover, Board::new(None));
+    let run = start_with(appliance, &handover, ReportBoard::new(None));
     // The agent tries for 30 minutes of its clock, from whenever it began.
     wait_until("the agent gives up", || {
         run.host.advance(REPLY_LOST);
         run.session.is_finished()
     });
-    assert_eq!(run.session.join().unwrap(), Outcome { exit: Exit::Reboot, unwanted: true });
+    assert_eq!(run.session.join().unwrap(), ConversationEnd { exit: Exit::Reboot, unwanted: true });
     assert!(run.appliance.heard.lock().unwrap().hellos.is_empty());
 }
 
@@ -240,14 +240,14 @@ fn another_key_than_the_pinned_one_hears_nothing() {
 fn an_abort_stops_the_write_and_leaves_nothing_bootable() {
     let run = start();
     run.appliance.hold_after.store(8 << 20, Ordering::SeqCst);
-    run.plan(1, vec![run.write_step(), Step::PowerOff]);
+    run.plan(1, vec![run.write_step(), PlanStep::PowerOff]);
     wait_until("half an image", || run.appliance.held.load(Ordering::SeqCst));
     let before = run.appliance.heard.lock().unwrap().reports.len();
     run.abort();
     wait_until("the abort's arrival", || run.appliance.heard.lock().unwrap().reports.len() > before + 1);
     run.appliance.go_on.notify_one();
     let Running { appliance, host, session, .. } = run;
-    assert_eq!(session.join().unwrap(), Outcome { exit: Exit::Reboot, unwanted: false });
+    assert_eq!(session.join().unwrap(), ConversationEnd { exit: Exit::Reboot, unwanted: false });
     let last = appliance.last_report().unwrap();
     assert!(last.leaving);
     assert_eq!((last.steps[0].state, last.steps[1].state), (StepState::Failed, StepState::Pending));
@@ -261,7 +261,7 @@ fn a_disk_that_is_not_as_planned_is_not_touched() {
     let run = start();
     let mut disk = run.host.identity_of("target");
     disk.serial = "pulled".into();
-    run.plan(1, vec![Step::clear_metadata(disk), Step::Reboot]);
+    run.plan(1, vec![PlanStep::clear_metadata(disk), PlanStep::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     for named in ["serial-target", "serial-decoy", "pulled"] {
@@ -280,8 +280,8 @@ fn an_image_from_elsewhere_and_a_plan_of_another_attempt_are_refused() {
     let image = run.image.source("http://127.0.0.2:9/images/x.raw.zst".into());
     run.plan(1, vec![run.write_step_of(image)]);
     assert!(run.wait_for_failure().error.contains("not on the appliance"));
-    let stale = Plan { number: 2, attempt: ATTEMPT - 1, steps: vec![Step::PowerOff] };
-    run.appliance.say(Verdict::Plan { plan: stale });
+    let stale = AgentPlan { number: 2, attempt: ATTEMPT - 1, steps: vec![PlanStep::PowerOff] };
+    run.appliance.say(AgentInstruction::Plan { plan: stale });
     wait_until("the stale plan's rejection", || run.board.read().plan == 2);
     assert!(run.step(0).unwrap().error.contains("attempt"));
     run.abort();
@@ -294,7 +294,7 @@ fn an_image_from_elsewhere_and_a_plan_of_another_attempt_are_refused() {
 fn a_write_pauses_while_the_appliance_is_silent() {
     let run = start();
     run.appliance.hold_after.store(6 << 20, Ordering::SeqCst);
-    run.plan(1, vec![run.write_step(), Step::Reboot]);
+    run.plan(1, vec![run.write_step(), PlanStep::Reboot]);
     wait_until("half an image", || run.appliance.held.load(Ordering::SeqCst));
     run.appliance.silent.store(true, Ordering::SeqCst);
     // Whoever asks again got his last reply: none is on its way any more.
@@ -318,7 +318,7 @@ fn a_write_holds_while_the_replies_say_so() {
     let heard = || run.appliance.heard.lock().unwrap().reports.len();
     let before = heard();
     wait_until("a reply with the hold", || heard() > before + 1);
-    run.plan(1, vec![Step::Inspect, run.write_step(), Step::Reboot]);
+    run.plan(1, vec![PlanStep::Inspect, run.write_step(), PlanStep::Reboot]);
     wait_until("the hold", || run.step(1).is_some_and(|step| step.activity == "paused: halted by ann"));
     assert!(run.step(0).is_some_and(|step| step.state == StepState::Done), "what destroys nothing goes on");
     assert!(run.host.read("target").iter().all(|&byte| byte == 0x11), "nothing was written");
@@ -335,7 +335,7 @@ fn an_agent_that_is_held_waits_and_asks_again() {
     let appliance = Appliance::start();
     *appliance.refusal.lock().unwrap() = Some(RefusalReason::Held);
     let handover = handover(&appliance, &appliance.pin_sha256);
-    let run = start_with(appliance, &handover, Board::new(None));
+    let run = start_with(appliance, &handover, ReportBoard::new(None));
     wait_until("it asks again, for longer than it waits for an answer", || {
         run.host.advance(REPLY_LOST);
         run.appliance.refused.load(Ordering::SeqCst) >= 3
@@ -351,8 +351,8 @@ fn an_agent_that_is_held_waits_and_asks_again() {
 fn the_worker_after_a_dead_one_reports_what_failed_and_does_not_repeat_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("board.json");
-    let plan = Plan { number: 1, attempt: ATTEMPT, steps: vec![Step::Inspect, Step::PowerOff] };
-    let board = Board::new(Some(file.clone()));
+    let plan = AgentPlan { number: 1, attempt: ATTEMPT, steps: vec![PlanStep::Inspect, PlanStep::PowerOff] };
+    let board = ReportBoard::new(Some(file.clone()));
     board.plan_started(&plan);
     board.step_started(0, Duration::from_secs(1));
     drop(board);
@@ -361,8 +361,8 @@ fn the_worker_after_a_dead_one_reports_what_failed_and_does_not_repeat_it() {
     let mut handover = handover(&appliance, &appliance.pin_sha256);
     handover.deaths = 1;
     handover.last_words = format!("the agent's worker died by SIGSEGV while it held {TOKEN}");
-    appliance.say(Verdict::Plan { plan });
-    let run = start_with(appliance, &handover, Board::new(Some(file)));
+    appliance.say(AgentInstruction::Plan { plan });
+    let run = start_with(appliance, &handover, ReportBoard::new(Some(file)));
     let failed = run.wait_for_failure();
     assert_eq!((failed.index, failed.step.as_str()), (0, "inspect"));
     assert!(failed.error.contains("SIGSEGV") && !failed.error.contains(TOKEN));
@@ -376,7 +376,7 @@ fn the_worker_after_a_dead_one_reports_what_failed_and_does_not_repeat_it() {
 fn receipts_that_are_stored_are_not_brought_again_unless_the_store_forgets_them() {
     let running = start();
     running.appliance.stores.store(true, Ordering::SeqCst);
-    running.plan(1, vec![Step::Inspect]);
+    running.plan(1, vec![PlanStep::Inspect]);
     let has = |receipts: usize| {
         running
             .appliance
@@ -385,7 +385,7 @@ fn receipts_that_are_stored_are_not_brought_again_unless_the_store_forgets_them(
     };
     wait_until("a report without the receipt", || has(0));
     let brought =
-        |reports: &[firesteel_wire::Report]| reports.iter().filter(|report| !report.receipts.is_empty()).count();
+        |reports: &[firesteel_wire::AgentReport]| reports.iter().filter(|report| !report.receipts.is_empty()).count();
     assert_eq!(brought(&running.appliance.heard.lock().unwrap().reports), 1, "until it was answered");
     assert_eq!(running.board.read().receipts.len(), 1, "it stays on the board");
     // An older store was restored.
@@ -400,13 +400,13 @@ fn a_switch_that_speaks_late_is_told_of_without_a_plan() {
     let running = start();
     wait_until("a first report", || running.appliance.last_report().is_some());
     assert!(running.appliance.last_report().unwrap().neighbours.is_empty());
-    let said = firesteel_lldp::Neighbour {
+    let said = firesteel_lldp::LldpNeighbour {
         chassis_id: "00:1c:73:aa:bb:cc".into(),
         port_id: "Ethernet17/1".into(),
         seconds: 120,
         ..Default::default()
     };
-    running.board.hear("eth0", "52:54:00:00:00:01", said, Duration::from_secs(31));
+    running.board.record_neighbour("eth0", "52:54:00:00:00:01", said, Duration::from_secs(31));
     let told = || running.appliance.last_report().is_some_and(|last| !last.neighbours.is_empty());
     wait_until("a report of it", told);
     let last = running.appliance.last_report().unwrap();

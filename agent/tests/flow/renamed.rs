@@ -2,7 +2,7 @@
 //! at for it, or changed.
 
 use firesteel_steps::Exit;
-use firesteel_wire::{Step, StepState};
+use firesteel_wire::{PlanStep, StepState};
 
 use crate::{Running, appliance::wait_until, start, wiping::erase};
 
@@ -24,7 +24,7 @@ fn a_name_that_means_another_disk_when_it_is_opened_is_refused() {
         for kind in ["clear", "write", "erase"] {
             let run = start();
             let step = match kind {
-                "clear" => Step::clear_metadata(run.host.identity_of("target")),
+                "clear" => PlanStep::clear_metadata(run.host.identity_of("target")),
                 "write" => run.write_step(),
                 _ => erase(&run, "target"),
             };

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use firesteel_facts::Guid;
-use firesteel_host::assembled::{Assembly, Kind};
+use firesteel_host::assembled::{AssembledDriver, Assembly};
 use firesteel_images::write::gpt::{self, Partition};
 use firesteel_steps::Exit;
-use firesteel_wire::{Evidence, Step, StepState, erasure::Policy};
+use firesteel_wire::{Evidence, PlanStep, StepState, erasure::ErasurePolicy};
 
 use crate::{
     Running,
@@ -30,11 +30,11 @@ fn plant(run: &Running, name: &str) -> Vec<u8> {
     disk
 }
 
-pub(crate) fn erase(run: &Running, name: &str) -> Step {
+pub(crate) fn erase(run: &Running, name: &str) -> PlanStep {
     let disk = run.host.identity_of(name);
-    Step::EraseDisk {
+    PlanStep::EraseDisk {
         disk,
-        policy: Policy::Full,
+        policy: ErasurePolicy::Full,
         own_names: Vec::new(),
         override_guards: false,
         was_vacant: false,
@@ -44,7 +44,7 @@ pub(crate) fn erase(run: &Running, name: &str) -> Step {
 
 fn array(name: &str, disks: &[&str]) -> Assembly {
     Assembly {
-        kind: Kind::Md,
+        kind: AssembledDriver::Md,
         name: name.into(),
         title: "raid1".into(),
         disks: disks.iter().map(|disk| (*disk).to_owned()).collect::<BTreeSet<_>>(),
@@ -53,8 +53,8 @@ fn array(name: &str, disks: &[&str]) -> Assembly {
     }
 }
 
-fn with_override(mut step: Step) -> Step {
-    if let Step::ClearMetadata { override_guards, .. } | Step::WriteImage { override_guards, .. } = &mut step {
+fn with_override(mut step: PlanStep) -> PlanStep {
+    if let PlanStep::ClearMetadata { override_guards, .. } | PlanStep::WriteImage { override_guards, .. } = &mut step {
         *override_guards = true;
     }
     step
@@ -65,13 +65,13 @@ fn neither_clearing_nor_writing_touches_a_disk_of_a_cluster_unless_its_owner_say
     for writes in [false, true] {
         let run = start();
         let disk = plant(&run, "target");
-        let step = if writes { run.write_step() } else { Step::clear_metadata(run.host.identity_of("target")) };
+        let step = if writes { run.write_step() } else { PlanStep::clear_metadata(run.host.identity_of("target")) };
         run.plan(1, vec![step.clone()]);
         let failed = run.wait_for_failure();
         assert!(!failed.disk_changed && failed.error.contains("GFS2"), "{}", failed.error);
         assert!(failed.error.contains("its owner overrides"), "{}", failed.error);
         assert!(run.host.read("target") == disk, "not a byte was changed");
-        run.plan(2, vec![with_override(step), Step::PowerOff]);
+        run.plan(2, vec![with_override(step), PlanStep::PowerOff]);
         let Running { appliance, host, session, .. } = run;
         assert_eq!(session.join().unwrap().exit, Exit::PowerOff);
         let receipts = appliance.last_report().unwrap().receipts;
@@ -105,14 +105,14 @@ fn an_installation_of_this_host_is_no_objection_and_a_strangers_is() {
         put_gfs2(&mut disk, 1 << 20);
         std::fs::write(run.host.folder.path().join("target"), &disk).unwrap();
         let identity = run.host.identity_of("target");
-        let clear = Step::ClearMetadata {
+        let clear = PlanStep::ClearMetadata {
             disk: identity,
             own_names: vec![own.into()],
             override_guards: false,
             was_vacant: false,
             is_named: false,
         };
-        run.plan(1, vec![clear, Step::PowerOff]);
+        run.plan(1, vec![clear, PlanStep::PowerOff]);
         if !goes {
             let failed = run.wait_for_failure();
             assert!(failed.error.contains("partition 1: it holds GFS2"), "{}", failed.error);
@@ -137,7 +137,7 @@ fn an_array_is_taken_apart_when_the_plan_names_all_of_its_disks() {
         run.board.read().steps.iter().all(|step| step.state != StepState::Running)
     });
     *run.host.assemblies.lock().unwrap() = vec![array("md127", &["target", "second"])];
-    run.plan(2, vec![erase(&run, "target"), erase(&run, "second"), Step::PowerOff]);
+    run.plan(2, vec![erase(&run, "target"), erase(&run, "second"), PlanStep::PowerOff]);
     let Running { host, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::PowerOff);
     assert!(host.assemblies.lock().unwrap().is_empty());
@@ -151,7 +151,7 @@ fn disks_are_erased_at_once_each_with_its_own_progress() {
     // Each step waits for the other one before it wipes: one after the other they would never end.
     *run.host.meeting.lock().unwrap() = Some(Meeting::of(2));
     *run.host.assemblies.lock().unwrap() = vec![array("md0", &["target"]), array("md1", &["second"])];
-    run.plan(1, vec![erase(&run, "target"), erase(&run, "second"), Step::PowerOff]);
+    run.plan(1, vec![erase(&run, "target"), erase(&run, "second"), PlanStep::PowerOff]);
     let Running { appliance, host, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::PowerOff);
     let last = appliance.last_report().unwrap();
@@ -179,7 +179,7 @@ fn disks_are_erased_at_once_each_with_its_own_progress() {
 fn one_disk_that_fails_does_not_stop_the_other_and_the_plan_fails() {
     let run = start();
     let kept = plant(&run, "target");
-    run.plan(1, vec![erase(&run, "target"), erase(&run, "second"), Step::PowerOff]);
+    run.plan(1, vec![erase(&run, "target"), erase(&run, "second"), PlanStep::PowerOff]);
     let failed = run.wait_for_failure();
     assert_eq!(failed.index, 0);
     wait_until("the end of the other", || run.step(1).is_some_and(|step| step.state == StepState::Done));
@@ -197,9 +197,9 @@ fn two_failures_have_two_reasons() {
     let run = start();
     let mut pulled = run.host.identity_of("target");
     pulled.serial = "pulled".into();
-    let gone = Step::EraseDisk {
+    let gone = PlanStep::EraseDisk {
         disk: pulled,
-        policy: Policy::Full,
+        policy: ErasurePolicy::Full,
         own_names: Vec::new(),
         override_guards: false,
         was_vacant: false,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// How much of a disk is to be erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Policy {
+pub enum ErasurePolicy {
     /// Partition tables and signatures; data stays.
     Metadata,
     /// The quickest method that erases all of it; without a quick one a slow one, never less.
@@ -18,7 +18,7 @@ pub enum Policy {
     Full,
 }
 
-impl Policy {
+impl ErasurePolicy {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,13 +38,13 @@ pub fn cannot_stop(activity: &str) -> bool {
 
 /// The evidence of one erased disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Erasure {
+pub struct ErasureEvidence {
     #[serde(with = "crate::disk_names")]
     pub disk: DiskIdentity,
     /// Device name in this boot, for people.
     pub device: String,
     /// As the plan asked.
-    pub policy: Policy,
+    pub policy: ErasurePolicy,
     /// The method that led to the end: `sanitize-block`, `overwrite`, …
     pub method: String,
     pub grade: Grade,
@@ -53,7 +53,7 @@ pub struct Erasure {
     pub drive_log: Vec<String>,
     pub samples: Samples,
     /// Methods that were tried, in this order, with how each ended.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedMethod>,
     /// Methods that were not tried.
     pub left_out: Vec<LeftOut>,
     /// What a guard found and the owner overrode: `partition 3: VMFS "datastore1"`.
@@ -64,7 +64,7 @@ pub struct Erasure {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct TriedMethod {
     pub method: String,
     /// `done`, or why not.
     pub ended: String,

@@ -18,13 +18,13 @@ use crate::{
         NETWORK_ARGUMENTS_BYTES_MAX,
     },
     plan::HandOffFile,
-    receipt::FileDigest,
+    receipt::FileReadBack,
 };
 
 /// Which form is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum HandOffForm {
     /// The one that the image is recognised to want, of those that the plan has contents for.
     #[default]
     Auto,
@@ -34,28 +34,28 @@ pub enum Form {
     NoCloud,
 }
 
-impl Form {
+impl HandOffForm {
     /// The form's name in plans and receipts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Form::Auto => "auto",
-            Form::BootPartition => "boot_partition",
-            Form::KernelArguments => "kernel_arguments",
-            Form::ConfigDrive => "config_drive",
-            Form::NoCloud => "no_cloud",
+            HandOffForm::Auto => "auto",
+            HandOffForm::BootPartition => "boot_partition",
+            HandOffForm::KernelArguments => "kernel_arguments",
+            HandOffForm::ConfigDrive => "config_drive",
+            HandOffForm::NoCloud => "no_cloud",
         }
     }
 }
 
-impl std::fmt::Display for Form {
+impl std::fmt::Display for HandOffForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Form::Auto => "the form that the image wants",
-            Form::BootPartition => "files on the boot partition",
-            Form::KernelArguments => "kernel arguments of the boot loader",
-            Form::ConfigDrive => "a config drive (config-2)",
-            Form::NoCloud => "a NoCloud volume (CIDATA)",
+            HandOffForm::Auto => "the form that the image wants",
+            HandOffForm::BootPartition => "files on the boot partition",
+            HandOffForm::KernelArguments => "kernel arguments of the boot loader",
+            HandOffForm::ConfigDrive => "a config drive (config-2)",
+            HandOffForm::NoCloud => "a NoCloud volume (CIDATA)",
         })
     }
 }
@@ -65,21 +65,21 @@ impl std::fmt::Display for Form {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Forms {
-    pub form: Form,
+    pub form: HandOffForm,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_partition: Option<BootPartition>,
     /// Arguments by which the system finds its config.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel_arguments: Option<Arguments>,
+    pub kernel_arguments: Option<KernelArgumentEdit>,
     /// Files from `openstack/latest/` on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub config_drive: Option<Volume>,
+    pub config_drive: Option<HandOffVolume>,
     /// `user-data`, `meta-data`, `network-config`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_cloud: Option<Volume>,
+    pub no_cloud: Option<HandOffVolume>,
     /// Kernel arguments that the config wants, for a system that cannot set them itself. In any form.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Arguments>,
+    pub arguments: Option<KernelArgumentEdit>,
 }
 
 /// The file by which the boot loader of an image asks Ignition to run, and takes network arguments from.
@@ -109,7 +109,7 @@ impl BootPartition {
 /// Kernel arguments to change: first those to delete, then those to append. Both may be done already.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Arguments {
+pub struct KernelArgumentEdit {
     /// Each stands afterwards at least as often as it is named here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub append: Vec<String>,
@@ -119,17 +119,17 @@ pub struct Arguments {
 }
 
 /// An argument may hold a URL with a host's config token, so only names show.
-impl std::fmt::Debug for Arguments {
+impl std::fmt::Debug for KernelArgumentEdit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names = |arguments: &[String]| arguments.iter().map(|one| name_of(one).to_owned()).collect::<Vec<_>>();
         let (append, delete) = (names(&self.append), names(&self.delete));
-        f.debug_struct("Arguments").field("append", &append).field("delete", &delete).finish()
+        f.debug_struct("KernelArgumentEdit").field("append", &append).field("delete", &delete).finish()
     }
 }
 
 /// A small FAT volume at the end of the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Volume {
+pub struct HandOffVolume {
     /// The number that FAT volumes carry.
     pub volume_id: u32,
     pub files: Vec<HandOffFile>,
@@ -142,18 +142,18 @@ pub struct LoaderFile {
     pub device: String,
     pub filesystem: String,
     #[serde(flatten)]
-    pub file: FileDigest,
+    pub file: FileReadBack,
     /// Whether something in it had to change.
     pub changed: bool,
 }
 
 /// What is wrong with a hand-off, by its field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FormError {
+pub enum HandOffError {
     #[error("the hand-off has files both for the boot partition alone and in its forms")]
     Twice,
     #[error("the hand-off is to be {0}, and there is nothing for it")]
-    Missing(Form),
+    Missing(HandOffForm),
     #[error("{field} has {count} entries; at most {most} are taken")]
     TooMany { field: &'static str, count: usize, most: usize },
     #[error(
@@ -179,12 +179,12 @@ pub enum FormError {
 
 impl Forms {
     /// Whether the step can be done as it is written, before anything is touched.
-    pub fn check(&self) -> Result<(), FormError> {
+    pub fn check(&self) -> Result<(), HandOffError> {
         if let Some(boot) = &self.boot_partition {
             check_files("boot_partition", &boot.files)?;
             check_arguments("boot_partition.network", &boot.network)?;
             // A form that is named and is another one takes none of them.
-            if matches!(self.form, Form::Auto | Form::BootPartition) {
+            if matches!(self.form, HandOffForm::Auto | HandOffForm::BootPartition) {
                 check_network(&boot.network)?;
             }
         }
@@ -201,15 +201,16 @@ impl Forms {
         }
         let bytes = self.files().map(|file| file.content_base64.len()).sum();
         if bytes > HAND_OFF_BYTES_MAX {
-            return Err(FormError::Large { bytes });
+            return Err(HandOffError::Large { bytes });
         }
         let is_there = match self.form {
-            Form::Auto => !self.offers().is_empty(),
-            named @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
-                self.offers().contains(&named)
-            }
+            HandOffForm::Auto => !self.offers().is_empty(),
+            named @ (HandOffForm::BootPartition
+            | HandOffForm::KernelArguments
+            | HandOffForm::ConfigDrive
+            | HandOffForm::NoCloud) => self.offers().contains(&named),
         };
-        if is_there { Ok(()) } else { Err(FormError::Missing(self.form)) }
+        if is_there { Ok(()) } else { Err(HandOffError::Missing(self.form)) }
     }
 
     fn files(&self) -> impl Iterator<Item = &HandOffFile> {
@@ -220,12 +221,12 @@ impl Forms {
 
     /// The forms that there is something for.
     #[must_use]
-    pub fn offers(&self) -> Vec<Form> {
+    pub fn offers(&self) -> Vec<HandOffForm> {
         let all = [
-            (Form::BootPartition, self.boot_partition.is_some()),
-            (Form::KernelArguments, self.kernel_arguments.is_some()),
-            (Form::ConfigDrive, self.config_drive.is_some()),
-            (Form::NoCloud, self.no_cloud.is_some()),
+            (HandOffForm::BootPartition, self.boot_partition.is_some()),
+            (HandOffForm::KernelArguments, self.kernel_arguments.is_some()),
+            (HandOffForm::ConfigDrive, self.config_drive.is_some()),
+            (HandOffForm::NoCloud, self.no_cloud.is_some()),
         ];
         all.into_iter().filter(|(_, offered)| *offered).map(|(form, _)| form).collect()
     }
@@ -238,37 +239,37 @@ pub fn name_of(argument: &str) -> &str {
 }
 
 /// Checks the files of one form; `field` names it to people.
-pub fn check_files(field: &'static str, files: &[HandOffFile]) -> Result<(), FormError> {
+pub fn check_files(field: &'static str, files: &[HandOffFile]) -> Result<(), HandOffError> {
     check_count(field, files.len(), HAND_OFF_FILES_MAX)?;
     let mut seen = BTreeMap::new();
     for file in files {
         if !is_path(&file.path) {
-            return Err(FormError::Path { field, path: file.path.chars().take(HAND_OFF_PATH_BYTES_MAX).collect() });
+            return Err(HandOffError::Path { field, path: file.path.chars().take(HAND_OFF_PATH_BYTES_MAX).collect() });
         }
         // FAT knows no difference of case.
         if seen.insert(file.path.to_ascii_lowercase(), ()).is_some() {
-            return Err(FormError::Repeated { field, path: file.path.clone() });
+            return Err(HandOffError::Repeated { field, path: file.path.clone() });
         }
     }
     Ok(())
 }
 
-fn check_arguments(field: &'static str, arguments: &[String]) -> Result<(), FormError> {
+fn check_arguments(field: &'static str, arguments: &[String]) -> Result<(), HandOffError> {
     check_count(field, arguments.len(), ARGUMENTS_MAX)?;
     match arguments.iter().position(|argument| !is_argument(argument)) {
         None => Ok(()),
-        Some(index) => Err(FormError::Argument { field, index }),
+        Some(index) => Err(HandOffError::Argument { field, index }),
     }
 }
 
 /// The words stand on one command line with the image's own.
-fn check_network(words: &[String]) -> Result<(), FormError> {
+fn check_network(words: &[String]) -> Result<(), HandOffError> {
     let bytes = words.iter().map(|word| word.len() + 1).sum::<usize>().saturating_sub(1);
-    if bytes > NETWORK_ARGUMENTS_BYTES_MAX { Err(FormError::Network { bytes }) } else { Ok(()) }
+    if bytes > NETWORK_ARGUMENTS_BYTES_MAX { Err(HandOffError::Network { bytes }) } else { Ok(()) }
 }
 
-fn check_count(field: &'static str, count: usize, most: usize) -> Result<(), FormError> {
-    if count > most { Err(FormError::TooMany { field, count, most }) } else { Ok(()) }
+fn check_count(field: &'static str, count: usize, most: usize) -> Result<(), HandOffError> {
+    if count > most { Err(HandOffError::TooMany { field, count, most }) } else { Ok(()) }
 }
 
 fn is_path(path: &str) -> bool {
@@ -292,20 +293,26 @@ mod tests {
     }
 
     fn with_argument(argument: &str) -> Forms {
-        let arguments = Arguments { append: vec!["ok".into(), argument.into()], delete: Vec::new() };
-        Forms { form: Form::KernelArguments, kernel_arguments: Some(arguments), ..Forms::default() }
+        let arguments = KernelArgumentEdit { append: vec!["ok".into(), argument.into()], delete: Vec::new() };
+        Forms { form: HandOffForm::KernelArguments, kernel_arguments: Some(arguments), ..Forms::default() }
     }
 
     #[test]
     fn a_form_without_contents_and_auto_without_any_are_refused() {
-        for form in [Form::Auto, Form::BootPartition, Form::KernelArguments, Form::ConfigDrive, Form::NoCloud] {
-            assert_eq!(Forms { form, ..Forms::default() }.check(), Err(FormError::Missing(form)));
+        for form in [
+            HandOffForm::Auto,
+            HandOffForm::BootPartition,
+            HandOffForm::KernelArguments,
+            HandOffForm::ConfigDrive,
+            HandOffForm::NoCloud,
+        ] {
+            assert_eq!(Forms { form, ..Forms::default() }.check(), Err(HandOffError::Missing(form)));
         }
-        let drive = Some(Volume { volume_id: 1, files: vec![file("openstack/latest/user_data")] });
+        let drive = Some(HandOffVolume { volume_id: 1, files: vec![file("openstack/latest/user_data")] });
         let forms = |form| Forms { form, config_drive: drive.clone(), ..Forms::default() };
-        assert_eq!(forms(Form::Auto).check(), Ok(()));
-        assert_eq!(forms(Form::ConfigDrive).check(), Ok(()));
-        assert_eq!(forms(Form::NoCloud).check(), Err(FormError::Missing(Form::NoCloud)));
+        assert_eq!(forms(HandOffForm::Auto).check(), Ok(()));
+        assert_eq!(forms(HandOffForm::ConfigDrive).check(), Ok(()));
+        assert_eq!(forms(HandOffForm::NoCloud).check(), Err(HandOffError::Missing(HandOffForm::NoCloud)));
     }
 
     /// The largest config, in two forms, goes into a reply; more would never arrive.
@@ -313,14 +320,14 @@ mod tests {
     fn what_fits_into_no_reply_is_refused() {
         let of = |bytes: usize| {
             let content_base64 = "A".repeat(bytes.div_ceil(3) * 4);
-            let drive = Volume { volume_id: 1, files: vec![HandOffFile { content_base64, ..file("a") }] };
+            let drive = HandOffVolume { volume_id: 1, files: vec![HandOffFile { content_base64, ..file("a") }] };
             Forms { config_drive: Some(drive.clone()), no_cloud: Some(drive), ..Forms::default() }
         };
         let config = of(2 << 20);
         assert_eq!(config.check(), Ok(()));
         let bytes = serde_json::to_vec(&config).map_or(usize::MAX, |json| json.len());
         assert!(bytes < crate::limits::REPLY_BYTES_MAX - (1 << 20), "{bytes}");
-        assert!(matches!(of(3 << 20).check(), Err(FormError::Large { bytes }) if bytes == 8 << 20));
+        assert!(matches!(of(3 << 20).check(), Err(HandOffError::Large { bytes }) if bytes == 8 << 20));
     }
 
     #[test]
@@ -330,12 +337,12 @@ mod tests {
         }
         let long = "a".repeat(COMMAND_LINE_BYTES_MAX + 1);
         for bad in ["", "a b", "a\tb", "a\n", "a\"b", "it's", "a\\", "$x", "`x`", "é", "a\0", long.as_str()] {
-            let refused = FormError::Argument { field: "kernel_arguments", index: 1 };
+            let refused = HandOffError::Argument { field: "kernel_arguments", index: 1 };
             assert_eq!(with_argument(bad).check(), Err(refused), "{bad:?}");
         }
-        let many = Arguments { append: vec!["a".into(); ARGUMENTS_MAX + 1], delete: Vec::new() };
+        let many = KernelArgumentEdit { append: vec!["a".into(); ARGUMENTS_MAX + 1], delete: Vec::new() };
         let forms = Forms { arguments: Some(many), ..with_argument("b") };
-        assert!(matches!(forms.check(), Err(FormError::TooMany { field: "arguments", .. })));
+        assert!(matches!(forms.check(), Err(HandOffError::TooMany { field: "arguments", .. })));
     }
 
     /// Each word for itself would be short enough.
@@ -344,15 +351,15 @@ mod tests {
         let of = |form, last: usize| {
             let network = vec!["ip=".to_owned() + &"a".repeat(696), "b".repeat(last)];
             let boot_partition = Some(BootPartition { files: Vec::new(), network });
-            Forms { form, boot_partition, config_drive: Some(Volume::default()), ..Forms::default() }.check()
+            Forms { form, boot_partition, config_drive: Some(HandOffVolume::default()), ..Forms::default() }.check()
         };
-        for form in [Form::Auto, Form::BootPartition] {
+        for form in [HandOffForm::Auto, HandOffForm::BootPartition] {
             assert_eq!(of(form, NETWORK_ARGUMENTS_BYTES_MAX - 700), Ok(()));
-            let refused = FormError::Network { bytes: NETWORK_ARGUMENTS_BYTES_MAX + 1 };
+            let refused = HandOffError::Network { bytes: NETWORK_ARGUMENTS_BYTES_MAX + 1 };
             assert!(refused.to_string().contains("fewer links") && refused.to_string().contains("config-drive"));
             assert_eq!(of(form, NETWORK_ARGUMENTS_BYTES_MAX - 699), Err(refused));
         }
-        assert_eq!(of(Form::ConfigDrive, NETWORK_ARGUMENTS_BYTES_MAX), Ok(()), "they are not handed over");
+        assert_eq!(of(HandOffForm::ConfigDrive, NETWORK_ARGUMENTS_BYTES_MAX), Ok(()), "they are not handed over");
     }
 
     #[test]
@@ -361,9 +368,9 @@ mod tests {
         assert_eq!(check(&["openstack/latest/user_data", "user-data"]), Ok(()));
         let long = "a/".repeat(HAND_OFF_PATH_BYTES_MAX);
         for bad in ["", "/etc/passwd", "a/../b", "./a", "a//b", "a/", "a\0b", "a\nb", long.as_str()] {
-            assert!(matches!(check(&[bad]), Err(FormError::Path { .. })), "{bad:?}");
+            assert!(matches!(check(&[bad]), Err(HandOffError::Path { .. })), "{bad:?}");
         }
-        assert!(matches!(check(&["User-Data", "user-data"]), Err(FormError::Repeated { .. })), "one name on FAT");
+        assert!(matches!(check(&["User-Data", "user-data"]), Err(HandOffError::Repeated { .. })), "one name on FAT");
     }
 
     #[test]

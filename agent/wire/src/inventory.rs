@@ -5,30 +5,30 @@ pub use firesteel_facts::{FirmwareMode, Transport};
 use firesteel_contents::DiskContents;
 use serde::{Deserialize, Serialize};
 
-use crate::parts::{Capabilities, Health, Parts, is_zero};
+use crate::parts::{DiskCapabilities, HardwareParts, Health, is_zero};
 
 /// The whole hardware record of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
-    pub system: System,
-    pub firmware: Firmware,
-    pub cpu: Cpu,
-    pub memory: Memory,
+    pub system: InventorySystem,
+    pub firmware: InventoryFirmware,
+    pub cpu: InventoryCpu,
+    pub memory: InstalledMemory,
     #[serde(default)]
-    pub nics: Vec<Nic>,
+    pub nics: Vec<InventoryNic>,
     #[serde(default)]
-    pub disks: Vec<Disk>,
+    pub disks: Vec<InventoryDisk>,
     /// Kernel host name at the time of the inspection.
     #[serde(default)]
     pub hostname: String,
     /// Absent from agents of before it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parts: Option<Box<Parts>>,
+    pub parts: Option<Box<HardwareParts>>,
 }
 
 /// SMBIOS type 1 and 2, from `/sys/class/dmi/id`. Empty where the firmware says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct System {
+pub struct InventorySystem {
     #[serde(default)]
     pub manufacturer: String,
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct System {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Firmware {
+pub struct InventoryFirmware {
     pub mode: FirmwareMode,
     #[serde(default)]
     pub vendor: String,
@@ -70,7 +70,7 @@ pub struct Firmware {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cpu {
+pub struct InventoryCpu {
     /// `x86_64`, `aarch64`, `s390x`: as Rust names it.
     #[serde(default)]
     pub arch: String,
@@ -98,7 +98,7 @@ pub struct Cpu {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct InstalledMemory {
     /// What the kernel manages (`MemTotal`), in MiB.
     #[serde(default)]
     pub total_mib: u64,
@@ -108,7 +108,7 @@ pub struct Memory {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nic {
+pub struct InventoryNic {
     pub name: String,
     /// Lower case with colons; the permanent address where the driver gives one.
     pub mac: String,
@@ -136,11 +136,11 @@ pub struct Nic {
     pub duplex: String,
     /// VLANs that the kernel has on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vlans: Vec<Vlan>,
+    pub vlans: Vec<InventoryVlan>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vlan {
+pub struct InventoryVlan {
     pub id: u16,
     #[serde(default)]
     pub name: String,
@@ -149,7 +149,7 @@ pub struct Vlan {
 /// A whole disk. Names are what the kernel gave in this boot; identity is `wwn`, or `serial` with
 /// `model` and `size_bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Disk {
+pub struct InventoryDisk {
     /// Kernel name with path, `/dev/nvme0n1`. Not stable between boots.
     pub device: String,
     /// `/dev/disk/by-path/…` as udev would name it, or empty.
@@ -193,7 +193,7 @@ pub struct Disk {
     pub signatures: Vec<String>,
     /// The partition table at the disk's start; absent from agents of before it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<Table>,
+    pub table: Option<PartitionTableRecord>,
     /// What stands on it, and what of that a guard may stop at; absent from agents that do not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<Box<DiskContents>>,
@@ -204,13 +204,13 @@ pub struct Disk {
     pub controller: String,
     /// Absent from agents of before it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capabilities: Option<Box<Capabilities>>,
+    pub capabilities: Option<Box<DiskCapabilities>>,
     /// Absent where the drive was not asked, or does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Box<Health>>,
 }
 
-impl Disk {
+impl InventoryDisk {
     /// Returns the WWN with its extension where there is one: two volumes of one array may differ in that alone.
     #[must_use]
     pub fn full_wwn(&self) -> &str {
@@ -221,10 +221,10 @@ impl Disk {
 /// What stands where a partition table would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Table {
+pub enum PartitionTableRecord {
     /// No GUID partition table.
     None,
-    /// The GUID of the whole disk, lower case with hyphens: what [`crate::Step::WriteImage`] put there.
+    /// The GUID of the whole disk, lower case with hyphens: what [`crate::PlanStep::WriteImage`] put there.
     Gpt { guid: String },
     /// It was read and is `damaged`, or it could not be read, and nobody knows what stands there. An agent
     /// of before this was told apart leaves it out: then it may not have been read.

@@ -34,18 +34,21 @@ pub mod text;
 
 pub use auth::{PublicKey, SIGNATURE_HEADER, signing_input};
 pub use firesteel_facts::DiskIdentity;
-pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Table, Transport, Vlan};
+pub use inventory::{
+    FirmwareMode, InstalledMemory, Inventory, InventoryCpu, InventoryDisk, InventoryFirmware, InventoryNic,
+    InventorySystem, InventoryVlan, PartitionTableRecord, Transport,
+};
 pub use message::{
-    Hello, HelloReply, Identity, LogLine, LogSource, Program, Refusal, RefusalReason, Report, ReportReply, StepReport,
-    StepState, Verdict,
+    AgentInstruction, AgentReport, Hello, HelloReply, LogLine, LogSource, Program, RefusalReason, RefusalReply,
+    ReportReply, SmbiosIdentity, StepReport, StepState,
 };
 pub use neighbour::Neighbour;
 pub use network::NetworkPlan;
-pub use plan::{HandOffFile, ImageSource, Plan, Step};
-pub use receipt::{Evidence, Receipt, ReceiptPlace};
+pub use plan::{AgentPlan, HandOffFile, ImageStream, PlanStep};
+pub use receipt::{Evidence, ReceiptPlace, StepReceipt};
 pub use seed::Seed;
 
 /// Path of [`Hello`] on the appliance's agent listener.
 pub const HELLO_PATH: &str = "/agent/v1/hello";
-/// Path of [`Report`] on the appliance's agent listener.
+/// Path of [`AgentReport`] on the appliance's agent listener.
 pub const REPORT_PATH: &str = "/agent/v1/report";

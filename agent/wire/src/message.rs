@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     auth::PublicKey,
     neighbour::Neighbour,
-    network::Way,
-    plan::Plan,
-    receipt::{Receipt, ReceiptPlace},
+    network::NetworkPath,
+    plan::AgentPlan,
+    receipt::{ReceiptPlace, StepReceipt},
 };
 
 /// First message of one boot. Repeats with the same key are answered alike.
@@ -16,7 +16,7 @@ pub struct Hello {
     /// Sealed token from the seed, as it came.
     pub token: String,
     pub key: PublicKey,
-    pub identity: Identity,
+    pub identity: SmbiosIdentity,
     pub agent_version: String,
     pub kernel_version: String,
     /// Since the kernel's start, in milliseconds.
@@ -25,7 +25,7 @@ pub struct Hello {
     pub boot_id: String,
     /// How the agent came to the appliance, where the seed had a [`NetworkPlan`](crate::NetworkPlan).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<Way>,
+    pub network: Option<NetworkPath>,
     /// What the agent is and can do; nothing from one of before it was told.
     #[serde(default, skip_serializing_if = "Program::is_untold")]
     pub program: Program,
@@ -43,7 +43,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Understands [`crate::Step::EraseDisk`]; others would refuse the whole reply that has it.
+    /// Understands [`crate::PlanStep::EraseDisk`]; others would refuse the whole reply that has it.
     pub const ERASE_DISK: &'static str = "erase-disk";
     /// Understands [`crate::hand_off::Forms`]; others would refuse the whole reply that has them.
     pub const HAND_OFF_FORMS: &'static str = "hand-off-forms";
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Hello {
 
 /// Who the host says it is. A claim, not a proof: the token decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct SmbiosIdentity {
     /// Lower-case SMBIOS UUID, or empty.
     #[serde(default)]
     pub uuid: String,
@@ -94,7 +94,7 @@ pub struct HelloReply {
     pub attempt: u64,
     /// The appliance's Unix time in milliseconds; the agent sets its clocks by it.
     pub time_ms: u64,
-    pub verdict: Verdict,
+    pub verdict: AgentInstruction,
     /// See [`ReportReply::hold`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
@@ -102,7 +102,7 @@ pub struct HelloReply {
 
 /// The whole state of the agent. Cumulative: the latest one says everything that is not stored already.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct AgentReport {
     pub token: String,
     pub key: PublicKey,
     pub boot_id: String,
@@ -115,7 +115,7 @@ pub struct Report {
     pub steps: Vec<StepReport>,
     /// Receipts of all plans of this boot, without those that the last reply named as stored.
     #[serde(default)]
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<StepReceipt>,
     /// Who was heard at the other ends of the host's cables up to now, in the order of their NICs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Neighbour>,
@@ -129,9 +129,9 @@ pub struct Report {
     pub log: Vec<LogLine>,
 }
 
-impl std::fmt::Debug for Report {
+impl std::fmt::Debug for AgentReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Report")
+        f.debug_struct("AgentReport")
             .field("sequence", &self.sequence)
             .field("plan", &self.plan)
             .field("steps", &self.steps)
@@ -189,7 +189,7 @@ pub struct ReportReply {
     /// a reply does not name any more (an older store was restored) is brought again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<ReceiptPlace>,
-    pub verdict: Verdict,
+    pub verdict: AgentInstruction,
     /// Why nothing may be destroyed now, for people; absent: it may. A step that destroys does not begin, and
     /// one that runs waits at its next safe point, until a reply without it comes. All else goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,13 +199,13 @@ pub struct ReportReply {
 /// What the agent does next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum AgentInstruction {
     /// Go on with what you do; nothing to do means: wait.
     Continue,
     /// Stop at the next safe point and reboot; the reason is for people.
     Abort { reason: String },
     /// Run this plan, unless its number was run already.
-    Plan { plan: Plan },
+    Plan { plan: AgentPlan },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,7 +228,7 @@ pub struct LogLine {
 
 /// Body of every answer that is not 200.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct RefusalReply {
     pub reason: RefusalReason,
     /// What happened and what to do, for people.
     pub message: String,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    inventory::Vlan,
+    inventory::InventoryVlan,
     limits::{NEIGHBOURS_BYTES_MAX, NICS_MAX},
     parts::is_zero,
 };
@@ -34,7 +34,7 @@ pub struct Neighbour {
     pub port_vlan: u16,
     /// VLANs of the port that have a name, by number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub vlans: Vec<Vlan>,
+    pub vlans: Vec<InventoryVlan>,
     /// The port is one of several in an aggregation right now.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub aggregated: bool,
@@ -80,7 +80,7 @@ mod tests {
             switch_name: long.clone(),
             switch_description: long.clone(),
             addresses: vec![long.clone(); NEIGHBOUR_ADDRESSES_MAX],
-            vlans: vec![Vlan { id: 4094, name: long.clone() }; VLANS_MAX],
+            vlans: vec![InventoryVlan { id: 4094, name: long.clone() }; VLANS_MAX],
             ..Neighbour::default()
         };
         let mut all = vec![worst; 2 * NICS_MAX];
@@ -89,8 +89,11 @@ mod tests {
         assert!(bytes <= NEIGHBOURS_BYTES_MAX, "{bytes}");
         assert_eq!((all.len(), all[0].switch_name.len()), (NICS_MAX, FIELD_BYTES_MAX));
 
-        let usual =
-            Neighbour { switch_id: "00:1c:73:aa:bb:cc".into(), vlans: vec![Vlan::default()], ..Neighbour::default() };
+        let usual = Neighbour {
+            switch_id: "00:1c:73:aa:bb:cc".into(),
+            vlans: vec![InventoryVlan::default()],
+            ..Neighbour::default()
+        };
         let mut all = vec![usual; NICS_MAX];
         let before = all.clone();
         fit(&mut all);

@@ -32,13 +32,13 @@ pub const MTU_MAX: u16 = 9216;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkPlan {
     /// NICs before bonds, bonds before VLANs: each link only needs those before it.
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkLink>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub routes: Vec<Route>,
+    pub routes: Vec<NetworkRoute>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct NetworkLink {
     /// The owner's name of it; unique in the plan.
     pub name: String,
     pub kind: LinkKind,
@@ -51,7 +51,7 @@ pub struct Link {
     #[serde(default)]
     pub slaac: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<InterfaceAddress>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,15 +158,15 @@ pub enum HashPolicy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Address {
+pub struct InterfaceAddress {
     pub ip: IpAddr,
     pub prefix: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Route {
+pub struct NetworkRoute {
     /// The network's first address and its length; `0.0.0.0/0` and `::/0` are the default routes.
-    pub to: Address,
+    pub to: InterfaceAddress,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<IpAddr>,
     /// Name of the link; the kernel finds it by the gateway where it is not said.
@@ -178,7 +178,7 @@ pub struct Route {
 
 /// The way that an agent took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct NetworkPath {
     /// By the plan of the seed; otherwise that one failed and DHCP on the booting interface led to the appliance.
     pub by_plan: bool,
     /// What it is and what was waited for, for people; at most
@@ -194,7 +194,7 @@ impl NetworkPlan {
     /// The first thing that is wrong, in words that name the link.
     pub fn check(&self) -> Result<(), String> {
         self.check_links()?;
-        if !self.links.iter().any(Link::has_ipv4) {
+        if !self.links.iter().any(NetworkLink::has_ipv4) {
             return Err("no link has an IPv4 address, by which the appliance is reached".to_owned());
         }
         Ok(())
@@ -218,7 +218,7 @@ impl NetworkPlan {
             if link.mtu.is_some_and(|mtu| !(MTU_MIN..=MTU_MAX).contains(&mtu)) {
                 return failed("its MTU must be 1280 to 9216");
             }
-            if link.addresses.len() > ADDRESSES_MAX || !link.addresses.iter().all(Address::is_host) {
+            if link.addresses.len() > ADDRESSES_MAX || !link.addresses.iter().all(InterfaceAddress::is_host) {
                 return failed("it must have at most 8 addresses, each one that a host can have");
             }
             if link.dhcp4 && link.addresses.iter().any(|address| address.ip.is_ipv4()) {
@@ -240,7 +240,7 @@ impl NetworkPlan {
 
     fn check_kind<'a>(
         &'a self,
-        link: &'a Link,
+        link: &'a NetworkLink,
         before: &HashSet<&str>,
         taken: &mut HashSet<&'a str>,
         macs: &mut HashSet<String>,
@@ -284,7 +284,7 @@ impl NetworkPlan {
                 if taken.contains(on.as_str()) {
                     return failed(format!("{on:?}, which is to carry it, is the member of a bond"));
                 }
-                let twin = |other: &&Link| other.name != link.name && other.kind == link.kind;
+                let twin = |other: &&NetworkLink| other.name != link.name && other.kind == link.kind;
                 if self.links.iter().find(twin).is_some_and(|other| before.contains(other.name.as_str())) {
                     return failed("another link is the same VLAN".to_owned());
                 }
@@ -328,7 +328,7 @@ impl NetworkPlan {
     }
 }
 
-impl Link {
+impl NetworkLink {
     /// A link of this kind without any address.
     #[must_use]
     pub fn new(name: &str, kind: LinkKind) -> Self {
@@ -340,7 +340,7 @@ impl Link {
     }
 }
 
-impl Address {
+impl InterfaceAddress {
     fn bits(&self) -> u8 {
         if self.ip.is_ipv4() { 32 } else { 128 }
     }
@@ -362,7 +362,7 @@ impl Address {
     }
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for InterfaceAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.ip, self.prefix)
     }
@@ -386,14 +386,14 @@ pub fn mac_of(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn address(text: &str) -> Address {
+    fn address(text: &str) -> InterfaceAddress {
         let (ip, prefix) = text.split_once('/').expect("a prefix");
-        Address { ip: ip.parse().expect("an address"), prefix: prefix.parse().expect("a length") }
+        InterfaceAddress { ip: ip.parse().expect("an address"), prefix: prefix.parse().expect("a length") }
     }
 
     /// Two NICs, a bond of them, and VLAN 100 on it with a fixed address.
     fn plan() -> NetworkPlan {
-        let nic = |name: &str, mac: &str| Link::new(name, LinkKind::Nic { mac: mac.into() });
+        let nic = |name: &str, mac: &str| NetworkLink::new(name, LinkKind::Nic { mac: mac.into() });
         let bond = LinkKind::Bond {
             mode: BondMode::Lacp,
             members: vec!["a".into(), "b".into()],
@@ -403,14 +403,19 @@ mod tests {
             hash: HashPolicy::Layer34,
             primary: None,
         };
-        let vlan = Link {
+        let vlan = NetworkLink {
             addresses: vec![address("192.0.2.9/24")],
-            ..Link::new("v", LinkKind::Vlan { id: 100, on: "bond".into() })
+            ..NetworkLink::new("v", LinkKind::Vlan { id: 100, on: "bond".into() })
         };
         let via = "192.0.2.1".parse().ok();
         NetworkPlan {
-            links: vec![nic("a", "52:54:00:00:00:01"), nic("b", "52:54:00:00:00:02"), Link::new("bond", bond), vlan],
-            routes: vec![Route { to: address("0.0.0.0/0"), via, on: None, metric: None }],
+            links: vec![
+                nic("a", "52:54:00:00:00:01"),
+                nic("b", "52:54:00:00:00:02"),
+                NetworkLink::new("bond", bond),
+                vlan,
+            ],
+            routes: vec![NetworkRoute { to: address("0.0.0.0/0"), via, on: None, metric: None }],
         }
     }
 

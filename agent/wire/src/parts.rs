@@ -4,7 +4,7 @@
 //! Told since agents read it; a record without it is of an agent of before, and says nothing.
 //! Numbers that nobody knows are 0, texts that nobody filled in are empty; both are left out.
 
-pub use firesteel_facts::{FormatErase, HiddenArea, Sanitize};
+pub use firesteel_facts::{FormatErase, HiddenArea, SanitizeMethod};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 /// out is told in `notes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Parts {
-    pub board: Board,
+pub struct HardwareParts {
+    pub board: Mainboard,
     pub chassis: Chassis,
     /// Sockets with a processor in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub processors: Vec<Processor>,
+    pub processors: Vec<InventoryProcessor>,
     pub memory: MemoryArray,
     /// Slots with a module in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,7 +42,7 @@ pub struct Parts {
 /// SMBIOS type 2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Board {
+pub struct Mainboard {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub manufacturer: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -73,7 +73,7 @@ pub struct Chassis {
 /// SMBIOS type 4: one socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Processor {
+pub struct InventoryProcessor {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub socket: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -200,7 +200,7 @@ pub struct AtaSecurity {
 /// What a disk says that it can do. Nothing of it was tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Capabilities {
+pub struct DiskCapabilities {
     /// The kernel can discard blocks of it.
     pub discard: bool,
     /// It writes zeroes by itself.
@@ -211,7 +211,7 @@ pub struct Capabilities {
     /// is known, and an empty list means nothing.
     pub identified: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sanitize: Vec<Sanitize>,
+    pub sanitize: Vec<SanitizeMethod>,
     /// NVMe only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub format: Vec<FormatErase>,

@@ -4,25 +4,25 @@
 use firesteel_facts::DiskIdentity;
 use serde::{Deserialize, Serialize};
 
-use crate::{erasure::Policy, hand_off::Forms};
+use crate::{erasure::ErasurePolicy, hand_off::Forms};
 
 /// The steps for one part of one attempt. The agent runs them in order and stops at the first
 /// that fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct AgentPlan {
     /// Counts from 1 within one attempt. The agent never starts a number twice.
     pub number: u32,
     /// The attempt that this plan belongs to; an agent of another attempt refuses it.
     pub attempt: u64,
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
-pub enum Step {
+pub enum PlanStep {
     /// Read the hardware; nothing is changed.
     Inspect,
-    /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Refused as [`Step::EraseDisk`]
+    /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Refused as [`PlanStep::EraseDisk`]
     /// is. Destructive.
     ClearMetadata {
         #[serde(with = "crate::disk_names")]
@@ -43,7 +43,7 @@ pub enum Step {
     EraseDisk {
         #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
-        policy: Policy,
+        policy: ErasurePolicy,
         /// Names that the host had under its last systems: volumes and arrays that bear them are its own. A name
         /// that is the GUID of the disk's GPT says that all on the disk is of an installation of this host.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,11 +60,11 @@ pub enum Step {
         is_named: bool,
     },
     /// Write the image in the order of design.md ("The order of a write"), read it back and
-    /// complete the GPT for the disk's size. Refused as [`Step::EraseDisk`] is. Destructive.
+    /// complete the GPT for the disk's size. Refused as [`PlanStep::EraseDisk`] is. Destructive.
     WriteImage {
         #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
-        image: ImageSource,
+        image: ImageStream,
         /// GUID that the GPT of this disk gets, so that later boots find exactly this disk.
         disk_guid: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -101,7 +101,7 @@ pub enum Step {
     PowerOff,
 }
 
-impl Step {
+impl PlanStep {
     /// Clears a disk that no guard speaks for.
     #[must_use]
     pub fn clear_metadata(disk: DiskIdentity) -> Self {
@@ -113,10 +113,11 @@ impl Step {
     #[must_use]
     pub fn is_destructive(&self) -> bool {
         match self {
-            Step::ClearMetadata { .. } | Step::EraseDisk { .. } | Step::WriteImage { .. } | Step::HandOff { .. } => {
-                true
-            }
-            Step::Inspect | Step::SetBootEntry { .. } | Step::Reboot | Step::PowerOff => false,
+            PlanStep::ClearMetadata { .. }
+            | PlanStep::EraseDisk { .. }
+            | PlanStep::WriteImage { .. }
+            | PlanStep::HandOff { .. } => true,
+            PlanStep::Inspect | PlanStep::SetBootEntry { .. } | PlanStep::Reboot | PlanStep::PowerOff => false,
         }
     }
 
@@ -124,14 +125,14 @@ impl Step {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Step::Inspect => "inspect",
-            Step::ClearMetadata { .. } => "clear-metadata",
-            Step::EraseDisk { .. } => "erase-disk",
-            Step::WriteImage { .. } => "write-image",
-            Step::HandOff { .. } => "hand-off",
-            Step::SetBootEntry { .. } => "set-boot-entry",
-            Step::Reboot => "reboot",
-            Step::PowerOff => "power-off",
+            PlanStep::Inspect => "inspect",
+            PlanStep::ClearMetadata { .. } => "clear-metadata",
+            PlanStep::EraseDisk { .. } => "erase-disk",
+            PlanStep::WriteImage { .. } => "write-image",
+            PlanStep::HandOff { .. } => "hand-off",
+            PlanStep::SetBootEntry { .. } => "set-boot-entry",
+            PlanStep::Reboot => "reboot",
+            PlanStep::PowerOff => "power-off",
         }
     }
 
@@ -139,19 +140,19 @@ impl Step {
     #[must_use]
     pub fn disk(&self) -> Option<&DiskIdentity> {
         match self {
-            Step::ClearMetadata { disk, .. }
-            | Step::EraseDisk { disk, .. }
-            | Step::WriteImage { disk, .. }
-            | Step::HandOff { disk, .. }
-            | Step::SetBootEntry { disk, .. } => Some(disk),
-            Step::Inspect | Step::Reboot | Step::PowerOff => None,
+            PlanStep::ClearMetadata { disk, .. }
+            | PlanStep::EraseDisk { disk, .. }
+            | PlanStep::WriteImage { disk, .. }
+            | PlanStep::HandOff { disk, .. }
+            | PlanStep::SetBootEntry { disk, .. } => Some(disk),
+            PlanStep::Inspect | PlanStep::Reboot | PlanStep::PowerOff => None,
         }
     }
 }
 
 /// A compressed raw stream on the appliance: one or more zstd frames of a raw disk image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageSource {
+pub struct ImageStream {
     /// Plain HTTP with an IP literal; integrity comes from the digests, which arrive by TLS.
     pub url: String,
     /// Length of the compressed stream in bytes.

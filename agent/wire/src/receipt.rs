@@ -4,18 +4,18 @@ use firesteel_facts::DiskIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    erasure::Erasure,
-    hand_off::{Form, LoaderFile},
+    erasure::ErasureEvidence,
+    hand_off::{HandOffForm, LoaderFile},
     inventory::Inventory,
 };
 
 /// Evidence of one step that ended well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Receipt {
+pub struct StepReceipt {
     pub plan: u32,
     /// Index of the step in its plan.
     pub index: u32,
-    /// [`crate::Step::name`].
+    /// [`crate::PlanStep::name`].
     pub step: String,
     /// Unix time in milliseconds, by the appliance's clock as the agent learnt it.
     pub started_ms: u64,
@@ -41,7 +41,7 @@ pub struct ReceiptPlace {
     pub index: u32,
 }
 
-impl Receipt {
+impl StepReceipt {
     #[must_use]
     pub fn place(&self) -> ReceiptPlace {
         ReceiptPlace { plan: self.plan, index: self.index }
@@ -64,11 +64,11 @@ pub enum Evidence {
         cleared: Vec<String>,
         /// Bytes read back as zero by a fresh descriptor with O_DIRECT after a flush.
         verified_bytes: u64,
-        /// As [`Erasure::overridden`].
+        /// As [`ErasureEvidence::overridden`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         overridden: Vec<String>,
     },
-    DiskErased(Erasure),
+    DiskErased(ErasureEvidence),
     ImageWritten {
         #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
@@ -90,7 +90,7 @@ pub enum Evidence {
         last_usable_lba: u64,
         write_ms: u64,
         readback_ms: u64,
-        /// As [`Erasure::overridden`].
+        /// As [`ErasureEvidence::overridden`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         overridden: Vec<String>,
     },
@@ -100,10 +100,10 @@ pub enum Evidence {
         device: String,
         filesystem: String,
         /// Path and sha256 of each file as read back from the medium.
-        files: Vec<FileDigest>,
+        files: Vec<FileReadBack>,
         /// The form that was taken; absent from agents that know only files on a boot partition.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        form: Option<Form>,
+        form: Option<HandOffForm>,
         /// By which signs on the image the form was recognised, in words.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         recognised: Vec<String>,
@@ -129,7 +129,7 @@ pub enum Evidence {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileDigest {
+pub struct FileReadBack {
     pub path: String,
     pub bytes: u64,
     pub sha256: String,

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use firesteel_wire::{
-    DiskIdentity, HandOffFile, Hello, HelloReply, Identity, Plan, Program, PublicKey, Report, ReportReply, Seed, Step,
-    Verdict,
-    erasure::Policy,
-    hand_off::{Arguments, BootPartition, Form, Forms, Volume},
+    AgentInstruction, AgentPlan, AgentReport, DiskIdentity, HandOffFile, Hello, HelloReply, PlanStep, Program,
+    PublicKey, ReportReply, Seed, SmbiosIdentity,
+    erasure::ErasurePolicy,
+    hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit},
     signing_input,
 };
 use proptest::prelude::*;
@@ -17,27 +17,32 @@ fn disk() -> impl Strategy<Value = DiskIdentity> {
 }
 
 fn forms() -> impl Strategy<Value = Forms> {
-    let form = prop::sample::select(vec![Form::Auto, Form::BootPartition, Form::KernelArguments, Form::NoCloud]);
+    let form = prop::sample::select(vec![
+        HandOffForm::Auto,
+        HandOffForm::BootPartition,
+        HandOffForm::KernelArguments,
+        HandOffForm::NoCloud,
+    ]);
     let words = || proptest::collection::vec(".{0,20}", 0..3);
     (form, words(), words(), any::<u32>(), ".{0,20}").prop_map(|(form, append, delete, volume_id, path)| {
         let files = vec![HandOffFile { path, mode: 0o600, content_base64: "e30=".into() }];
-        let arguments = Some(Arguments { append: append.clone(), delete });
+        let arguments = Some(KernelArgumentEdit { append: append.clone(), delete });
         Forms {
             form,
             boot_partition: Some(BootPartition { files: files.clone(), network: append }),
             kernel_arguments: arguments.clone(),
-            config_drive: Some(Volume { volume_id, files }),
+            config_drive: Some(HandOffVolume { volume_id, files }),
             no_cloud: None,
             arguments,
         }
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PlanStep> {
     prop_oneof![
-        Just(Step::Inspect),
+        Just(PlanStep::Inspect),
         (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>()).prop_map(
-            |(disk, own_names, override_guards)| Step::ClearMetadata {
+            |(disk, own_names, override_guards)| PlanStep::ClearMetadata {
                 disk,
                 own_names,
                 override_guards,
@@ -46,9 +51,9 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>()).prop_map(
-            |(disk, own_names, override_guards)| Step::EraseDisk {
+            |(disk, own_names, override_guards)| PlanStep::EraseDisk {
                 disk,
-                policy: Policy::Quick,
+                policy: ErasurePolicy::Quick,
                 own_names,
                 override_guards,
                 was_vacant: !override_guards,
@@ -56,32 +61,32 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         (disk(), ".{0,20}", any::<u32>(), "[A-Za-z0-9+/=]{0,40}").prop_map(|(disk, path, mode, content_base64)| {
-            Step::HandOff { disk, files: vec![HandOffFile { path, mode, content_base64 }], forms: None }
+            PlanStep::HandOff { disk, files: vec![HandOffFile { path, mode, content_base64 }], forms: None }
         }),
-        (disk(), forms()).prop_map(|(disk, forms)| Step::HandOff {
+        (disk(), forms()).prop_map(|(disk, forms)| PlanStep::HandOff {
             disk,
             files: Vec::new(),
             forms: Some(Box::new(forms))
         }),
-        (disk(), ".{0,20}").prop_map(|(disk, label)| Step::SetBootEntry { disk, label }),
-        Just(Step::Reboot),
-        Just(Step::PowerOff),
+        (disk(), ".{0,20}").prop_map(|(disk, label)| PlanStep::SetBootEntry { disk, label }),
+        Just(PlanStep::Reboot),
+        Just(PlanStep::PowerOff),
     ]
 }
 
 proptest! {
     #[test]
     fn plans_come_back_as_they_went(number: u32, attempt: u64, steps in proptest::collection::vec(step(), 0..6)) {
-        let verdict = Verdict::Plan { plan: Plan { number, attempt, steps } };
+        let verdict = AgentInstruction::Plan { plan: AgentPlan { number, attempt, steps } };
         let bytes = serde_json::to_vec(&verdict).unwrap();
-        prop_assert_eq!(serde_json::from_slice::<Verdict>(&bytes).unwrap(), verdict);
+        prop_assert_eq!(serde_json::from_slice::<AgentInstruction>(&bytes).unwrap(), verdict);
     }
 
     #[test]
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _hello = serde_json::from_slice::<Hello>(&bytes);
         let _reply = serde_json::from_slice::<HelloReply>(&bytes);
-        let _report = serde_json::from_slice::<Report>(&bytes);
+        let _report = serde_json::from_slice::<AgentReport>(&bytes);
         let _reply = serde_json::from_slice::<ReportReply>(&bytes);
     }
 
@@ -110,19 +115,19 @@ proptest! {
             token: secret.clone(), appliance: String::new(), pin_sha256: String::new(), boot_mac: String::new(), network: None,
         };
         let hello = Hello {
-            token: secret.clone(), key: PublicKey([0; 32]), identity: Identity::default(), agent_version: String::new(),
-            kernel_version: String::new(), uptime_ms: 0, boot_id: String::new(), network: None,
-            program: Program::default(),
+            token: secret.clone(), key: PublicKey([0; 32]), identity: SmbiosIdentity::default(),
+            agent_version: String::new(), kernel_version: String::new(), uptime_ms: 0, boot_id: String::new(),
+            network: None, program: Program::default(),
         };
         let file = HandOffFile { path: String::new(), mode: 0, content_base64: secret.clone() };
         let argument = format!("ignition.config.url=https://192.0.2.1/config/worker?token={secret}");
         let forms = Forms {
-            config_drive: Some(Volume { volume_id: 1, files: vec![file.clone()] }),
-            kernel_arguments: Some(Arguments { append: vec![argument.clone()], delete: vec![argument] }),
+            config_drive: Some(HandOffVolume { volume_id: 1, files: vec![file.clone()] }),
+            kernel_arguments: Some(KernelArgumentEdit { append: vec![argument.clone()], delete: vec![argument] }),
             ..Forms::default()
         };
         let step =
-            Step::HandOff { disk: DiskIdentity::default(), files: vec![file], forms: Some(Box::new(forms)) };
+            PlanStep::HandOff { disk: DiskIdentity::default(), files: vec![file], forms: Some(Box::new(forms)) };
         let shown = format!("{seed:?}{hello:?}{step:?}");
         prop_assert!(!shown.contains(&secret), "a secret shows");
     }

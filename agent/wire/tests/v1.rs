@@ -4,16 +4,19 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use firesteel_wire::{
-    Cpu, Disk, DiskIdentity, Evidence, Firmware, FirmwareMode, HandOffFile, Hello, HelloReply, Identity, ImageSource,
-    Inventory, LogLine, LogSource, Memory, Neighbour, Nic, Plan, Program, PublicKey, Receipt, ReceiptPlace, Refusal,
-    RefusalReason, Report, ReportReply, Seed, Step, StepReport, StepState, System, Table, Transport, Verdict, Vlan,
-    erasure::{Erasure, Grade, LeftOut, Policy, Samples, Tried},
-    hand_off::{Arguments, BootPartition, Form, Forms, LoaderFile, Volume},
+    AgentInstruction, AgentPlan, AgentReport, DiskIdentity, Evidence, FirmwareMode, HandOffFile, Hello, HelloReply,
+    ImageStream, InstalledMemory, Inventory, InventoryCpu, InventoryDisk, InventoryFirmware, InventoryNic,
+    InventorySystem, InventoryVlan, LogLine, LogSource, Neighbour, PartitionTableRecord, PlanStep, Program, PublicKey,
+    ReceiptPlace, RefusalReason, RefusalReply, ReportReply, Seed, SmbiosIdentity, StepReceipt, StepReport, StepState,
+    Transport,
+    erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod},
+    hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile},
     parts::{
-        AtaSecurity, BmcNetwork, Board, Capabilities, Chassis, FormatErase, Health, HiddenArea, ManagementInterface,
-        MemoryArray, MemoryModule, NumaNode, NvmeController, NvmeNamespace, Parts, PciDevice, Processor, Sanitize, Tpm,
+        AtaSecurity, BmcNetwork, Chassis, DiskCapabilities, FormatErase, HardwareParts, Health, HiddenArea,
+        InventoryProcessor, Mainboard, ManagementInterface, MemoryArray, MemoryModule, NumaNode, NvmeController,
+        NvmeNamespace, PciDevice, SanitizeMethod, Tpm,
     },
-    receipt::FileDigest,
+    receipt::FileReadBack,
     signing_input,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -66,7 +69,7 @@ fn hello_and_its_reply() {
         &Hello {
             token: "v1.token".into(),
             key: key(),
-            identity: Identity {
+            identity: SmbiosIdentity {
                 uuid: "4c4c4544-0046-3310-8051-b4c04f564432".into(),
                 serial: "S1".into(),
                 manufacturer: "QEMU".into(),
@@ -109,7 +112,7 @@ fn hello_and_its_reply() {
             host: "lab-1".into(),
             attempt: 2,
             time_ms: 1_795_224_093_000,
-            verdict: Verdict::Continue,
+            verdict: AgentInstruction::Continue,
             hold: None,
         },
         r#"{"host":"lab-1","attempt":2,"time_ms":1795224093000,"verdict":{"verdict":"continue"}}"#,
@@ -133,7 +136,7 @@ fn report_and_its_reply() {
     };
     let line = LogLine { sequence: 1, uptime_ms: 2, source: LogSource::Kernel, severity: 6, text: "x".into() };
     golden(
-        &Report {
+        &AgentReport {
             token: "t".into(),
             key: key(),
             boot_id: "b".into(),
@@ -141,7 +144,7 @@ fn report_and_its_reply() {
             uptime_ms: 2,
             plan: 3,
             steps: vec![step.clone(), StepReport { state: StepState::Failed, error: "why".into(), ..step }],
-            receipts: vec![Receipt {
+            receipts: vec![StepReceipt {
                 plan: 3,
                 index: 0,
                 step: "reboot".into(),
@@ -174,7 +177,7 @@ fn report_and_its_reply() {
             time_ms: 1,
             log_acknowledged: 2,
             stored: Vec::new(),
-            verdict: Verdict::Abort { reason: "released".into() },
+            verdict: AgentInstruction::Abort { reason: "released".into() },
             hold: None,
         },
         r#"{"time_ms":1,"log_acknowledged":2,"verdict":{"verdict":"abort","reason":"released"}}"#,
@@ -184,7 +187,7 @@ fn report_and_its_reply() {
             time_ms: 1,
             log_acknowledged: 2,
             stored: vec![ReceiptPlace { plan: 1, index: 0 }],
-            verdict: Verdict::Continue,
+            verdict: AgentInstruction::Continue,
             hold: None,
         },
         r#"{"time_ms":1,"log_acknowledged":2,"stored":[{"plan":1,"index":0}],"verdict":{"verdict":"continue"}}"#,
@@ -208,7 +211,7 @@ fn a_neighbour() {
             switch_description: "c".into(),
             addresses: vec!["10.0.0.4".into()],
             port_vlan: 5,
-            vlans: vec![Vlan { id: 6, name: "six".into() }],
+            vlans: vec![InventoryVlan { id: 6, name: "six".into() }],
             aggregated: true,
             frame_bytes_max: 9216,
             ..least
@@ -223,20 +226,20 @@ fn a_neighbour() {
 
 #[test]
 fn plan_with_every_step() {
-    let image = ImageSource {
+    let image = ImageStream {
         url: "http://192.0.2.1:8080/images/aa.raw.zst".into(),
         stream_bytes: 1,
         stream_sha256: "aa".into(),
         raw_bytes: 512,
         raw_sha256: "bb".into(),
     };
-    let plan = Plan {
+    let plan = AgentPlan {
         number: 2,
         attempt: 3,
         steps: vec![
-            Step::Inspect,
-            Step::clear_metadata(disk()),
-            Step::WriteImage {
+            PlanStep::Inspect,
+            PlanStep::clear_metadata(disk()),
+            PlanStep::WriteImage {
                 disk: disk(),
                 image,
                 disk_guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into(),
@@ -245,7 +248,7 @@ fn plan_with_every_step() {
                 was_vacant: false,
                 is_named: false,
             },
-            Step::HandOff {
+            PlanStep::HandOff {
                 disk: disk(),
                 files: vec![HandOffFile {
                     path: "ignition/config.ign".into(),
@@ -254,29 +257,29 @@ fn plan_with_every_step() {
                 }],
                 forms: None,
             },
-            Step::EraseDisk {
+            PlanStep::EraseDisk {
                 disk: disk(),
-                policy: Policy::Full,
+                policy: ErasurePolicy::Full,
                 own_names: vec!["node-1".into()],
                 override_guards: true,
                 was_vacant: false,
                 is_named: false,
             },
-            Step::EraseDisk {
+            PlanStep::EraseDisk {
                 disk: disk(),
-                policy: Policy::Quick,
+                policy: ErasurePolicy::Quick,
                 own_names: Vec::new(),
                 override_guards: false,
                 was_vacant: true,
                 is_named: false,
             },
-            Step::SetBootEntry { disk: disk(), label: "lab-1".into() },
-            Step::Reboot,
-            Step::PowerOff,
+            PlanStep::SetBootEntry { disk: disk(), label: "lab-1".into() },
+            PlanStep::Reboot,
+            PlanStep::PowerOff,
         ],
     };
     golden(
-        &Verdict::Plan { plan },
+        &AgentInstruction::Plan { plan },
         &format!(
             concat!(
                 r#"{{"verdict":"plan","plan":{{"number":2,"attempt":3,"steps":[{{"step":"inspect"}},"#,
@@ -298,16 +301,17 @@ fn plan_with_every_step() {
 #[test]
 fn a_hand_off_in_other_forms() {
     let file = |path: &str| HandOffFile { path: path.into(), mode: 0o644, content_base64: "e30=".into() };
-    let arguments = |append: &str, delete: &str| Arguments { append: vec![append.into()], delete: vec![delete.into()] };
+    let arguments =
+        |append: &str, delete: &str| KernelArgumentEdit { append: vec![append.into()], delete: vec![delete.into()] };
     let forms = Forms {
-        form: Form::Auto,
+        form: HandOffForm::Auto,
         boot_partition: Some(BootPartition {
             files: vec![file("ignition/config.ign")],
             network: vec!["ip=dhcp".into()],
         }),
         kernel_arguments: Some(arguments("ignition.config.url=u", "x")),
-        config_drive: Some(Volume { volume_id: 7, files: vec![file("openstack/latest/user_data")] }),
-        no_cloud: Some(Volume { volume_id: 8, files: vec![file("user-data")] }),
+        config_drive: Some(HandOffVolume { volume_id: 7, files: vec![file("openstack/latest/user_data")] }),
+        no_cloud: Some(HandOffVolume { volume_id: 8, files: vec![file("user-data")] }),
         arguments: Some(arguments("console=ttyS0", "quiet")),
     };
     let said = concat!(
@@ -320,15 +324,15 @@ fn a_hand_off_in_other_forms() {
         r#""arguments":{"append":["console=ttyS0"],"delete":["quiet"]}}"#
     );
     golden(
-        &Step::HandOff { disk: disk(), files: Vec::new(), forms: Some(Box::new(forms)) },
+        &PlanStep::HandOff { disk: disk(), files: Vec::new(), forms: Some(Box::new(forms)) },
         &format!(r#"{{"step":"hand_off","disk":{DISK},"forms":{said}}}"#),
     );
     for (form, said) in [
-        (Form::Auto, "auto"),
-        (Form::BootPartition, "boot_partition"),
-        (Form::KernelArguments, "kernel_arguments"),
-        (Form::ConfigDrive, "config_drive"),
-        (Form::NoCloud, "no_cloud"),
+        (HandOffForm::Auto, "auto"),
+        (HandOffForm::BootPartition, "boot_partition"),
+        (HandOffForm::KernelArguments, "kernel_arguments"),
+        (HandOffForm::ConfigDrive, "config_drive"),
+        (HandOffForm::NoCloud, "no_cloud"),
     ] {
         golden(&Forms { form, ..Forms::default() }, &format!(r#"{{"form":"{said}"}}"#));
     }
@@ -336,7 +340,7 @@ fn a_hand_off_in_other_forms() {
 
 #[test]
 fn clearing_and_writing_with_names_and_an_override() {
-    let image = ImageSource {
+    let image = ImageStream {
         url: "u".into(),
         stream_bytes: 1,
         stream_sha256: "aa".into(),
@@ -347,7 +351,7 @@ fn clearing_and_writing_with_names_and_an_override() {
     let said =
         r#""own_names":["node-1","6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"],"override_guards":true,"was_vacant":true"#;
     golden(
-        &Step::ClearMetadata {
+        &PlanStep::ClearMetadata {
             disk: disk(),
             own_names: names(),
             override_guards: true,
@@ -357,7 +361,7 @@ fn clearing_and_writing_with_names_and_an_override() {
         &format!(r#"{{"step":"clear_metadata","disk":{DISK},{said}}}"#),
     );
     golden(
-        &Step::WriteImage {
+        &PlanStep::WriteImage {
             disk: disk(),
             image,
             disk_guid: "g".into(),
@@ -464,7 +468,7 @@ fn every_evidence() {
             disk: disk(),
             device: "/dev/sda2".into(),
             filesystem: "ext4".into(),
-            files: vec![FileDigest { path: "p".into(), bytes: 1, sha256: "c".into() }],
+            files: vec![FileReadBack { path: "p".into(), bytes: 1, sha256: "c".into() }],
             form: None,
             recognised: Vec::new(),
             warnings: Vec::new(),
@@ -484,13 +488,13 @@ fn every_evidence() {
             device: "/dev/sda5".into(),
             filesystem: "vfat".into(),
             files: Vec::new(),
-            form: Some(Form::ConfigDrive),
+            form: Some(HandOffForm::ConfigDrive),
             recognised: vec!["r".into()],
             warnings: vec!["w".into()],
             loader: vec![LoaderFile {
                 device: "/dev/sda2".into(),
                 filesystem: "ext4".into(),
-                file: FileDigest { path: "loader/entries/a.conf".into(), bytes: 1, sha256: "c".into() },
+                file: FileReadBack { path: "loader/entries/a.conf".into(), bytes: 1, sha256: "c".into() },
                 changed: true,
             }],
         },
@@ -512,31 +516,31 @@ fn every_evidence() {
 #[test]
 fn inventory() {
     let inventory = Inventory {
-        system: System {
+        system: InventorySystem {
             manufacturer: "M".into(),
             product: "P".into(),
             serial: "S".into(),
             uuid: "u".into(),
-            ..System::default()
+            ..InventorySystem::default()
         },
-        firmware: Firmware {
+        firmware: InventoryFirmware {
             mode: FirmwareMode::Uefi,
             vendor: "V".into(),
             version: "1".into(),
             date: "d".into(),
             secure_boot: Some(false),
-            ..Firmware::default()
+            ..InventoryFirmware::default()
         },
-        cpu: Cpu {
+        cpu: InventoryCpu {
             arch: "x86_64".into(),
             model: "c".into(),
             clock_mhz: 2000.5,
             flags: vec!["fpu".into()],
             count: 2,
-            ..Cpu::default()
+            ..InventoryCpu::default()
         },
-        memory: Memory { total_mib: 1, installed_mib: 2 },
-        nics: vec![Nic {
+        memory: InstalledMemory { total_mib: 1, installed_mib: 2 },
+        nics: vec![InventoryNic {
             name: "eth0".into(),
             mac: "52:54:00:00:00:01".into(),
             ip: vec!["192.0.2.9".into()],
@@ -546,9 +550,14 @@ fn inventory() {
             speed_mbps: 0,
             link: true,
             boot: true,
-            ..Nic::default()
+            ..InventoryNic::default()
         }],
-        disks: vec![Disk { device: "/dev/vda".into(), transport: Transport::Virtio, size_bytes: 1, ..Disk::default() }],
+        disks: vec![InventoryDisk {
+            device: "/dev/vda".into(),
+            transport: Transport::Virtio,
+            size_bytes: 1,
+            ..InventoryDisk::default()
+        }],
         hostname: "h".into(),
         parts: None,
     };
@@ -575,11 +584,17 @@ fn parts() {
     let silent: Inventory =
         serde_json::from_str(r#"{"system":{},"firmware":{"mode":"uefi"},"cpu":{},"memory":{}}"#).unwrap();
     assert!(silent.parts.is_none() && silent.cpu.sockets == 0);
-    golden(&Parts::default(), r#"{"board":{},"chassis":{},"memory":{}}"#);
-    let parts = Parts {
-        board: Board { product: "B".into(), serial: "BS".into(), ..Board::default() },
+    golden(&HardwareParts::default(), r#"{"board":{},"chassis":{},"memory":{}}"#);
+    let parts = HardwareParts {
+        board: Mainboard { product: "B".into(), serial: "BS".into(), ..Mainboard::default() },
         chassis: Chassis { kind: "Blade".into(), asset_tag: "7".into(), ..Chassis::default() },
-        processors: vec![Processor { socket: "CPU1".into(), cores: 2, threads: 4, max_mhz: 9, ..Processor::default() }],
+        processors: vec![InventoryProcessor {
+            socket: "CPU1".into(),
+            cores: 2,
+            threads: 4,
+            max_mhz: 9,
+            ..InventoryProcessor::default()
+        }],
         memory: MemoryArray { slots: 2, capacity_mib: 3, mapped_mib: 4, error_correction: "none".into() },
         modules: vec![MemoryModule { locator: "A1".into(), size_mib: 5, ranks: 1, ecc: true, ..Default::default() }],
         numa: vec![NumaNode { id: 0, cpus: "0-1".into(), memory_mib: 6, distances: vec![10] }],
@@ -632,15 +647,15 @@ fn parts() {
         ),
     );
     golden(
-        &Capabilities {
+        &DiskCapabilities {
             discard: true,
             identified: true,
-            sanitize: vec![Sanitize::Crypto, Sanitize::Block, Sanitize::Overwrite],
+            sanitize: vec![SanitizeMethod::Crypto, SanitizeMethod::Block, SanitizeMethod::Overwrite],
             format: vec![FormatErase::UserData, FormatErase::Crypto],
             ata_security: Some(AtaSecurity { frozen: true, erase_minutes: 2, ..AtaSecurity::default() }),
             hidden_areas: vec![HiddenArea::Hpa, HiddenArea::Dco],
             hidden_bytes: Some(512),
-            ..Capabilities::default()
+            ..DiskCapabilities::default()
         },
         concat!(
             r#"{"discard":true,"write_zeroes":false,"discard_zeroes":false,"identified":true,"#,
@@ -681,7 +696,7 @@ fn refusals() {
         (RefusalReason::Busy, "busy"),
         (RefusalReason::Held, "held"),
     ] {
-        let refusal = Refusal { reason, message: "m".into() };
+        let refusal = RefusalReply { reason, message: "m".into() };
         golden(&refusal, &format!(r#"{{"reason":"{name}","message":"m"}}"#));
     }
 }
@@ -690,34 +705,41 @@ fn refusals() {
 /// meaning.
 #[test]
 fn unknown_fields_are_passed_over_and_optional_ones_may_be_missing() {
-    let plan: Plan =
+    let plan: AgentPlan =
         serde_json::from_str(r#"{"number":1,"attempt":1,"steps":[{"step":"inspect"}],"later":1}"#).unwrap();
-    assert_eq!(plan.steps, [Step::Inspect]);
-    let disk: Disk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
-    assert_eq!(disk, Disk { device: "/dev/sda".into(), ..Disk::default() });
+    assert_eq!(plan.steps, [PlanStep::Inspect]);
+    let disk: InventoryDisk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
+    assert_eq!(disk, InventoryDisk { device: "/dev/sda".into(), ..InventoryDisk::default() });
     let report = format!(r#"{{"token":"t","key":"{KEY}","boot_id":"","sequence":1,"uptime_ms":0,"plan":0}}"#);
-    let report: Report = serde_json::from_str(&report).unwrap();
+    let report: AgentReport = serde_json::from_str(&report).unwrap();
     assert!(!report.idle && !report.leaving && report.steps.is_empty());
-    assert!(serde_json::from_str::<Plan>(r#"{"number":1,"attempt":1,"steps":[{"step":"format_all"}]}"#).is_err());
+    assert!(serde_json::from_str::<AgentPlan>(r#"{"number":1,"attempt":1,"steps":[{"step":"format_all"}]}"#).is_err());
 }
 
 /// Told since the store can be restored; what an older agent leaves out is unknown, not "none".
 #[test]
 fn what_stands_where_a_table_would() {
-    golden(&Table::None, r#"{"kind":"none"}"#);
+    golden(&PartitionTableRecord::None, r#"{"kind":"none"}"#);
     golden(
-        &Table::Gpt { guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() },
+        &PartitionTableRecord::Gpt { guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() },
         r#"{"kind":"gpt","guid":"6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"}"#,
     );
-    let unread = Table::Unreadable { why: "I/O error".into(), damaged: false };
+    let unread = PartitionTableRecord::Unreadable { why: "I/O error".into(), damaged: false };
     golden(&unread, r#"{"kind":"unreadable","why":"I/O error"}"#);
     golden(
-        &Table::Unreadable { why: "checksum".into(), damaged: true },
+        &PartitionTableRecord::Unreadable { why: "checksum".into(), damaged: true },
         r#"{"kind":"unreadable","why":"checksum","damaged":true}"#,
     );
-    let told: Disk = serde_json::from_str(r#"{"device":"/dev/sda","table":{"kind":"none"}}"#).unwrap();
-    assert_eq!(told, Disk { device: "/dev/sda".into(), table: Some(Table::None), ..Disk::default() });
-    let silent: Disk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
+    let told: InventoryDisk = serde_json::from_str(r#"{"device":"/dev/sda","table":{"kind":"none"}}"#).unwrap();
+    assert_eq!(
+        told,
+        InventoryDisk {
+            device: "/dev/sda".into(),
+            table: Some(PartitionTableRecord::None),
+            ..InventoryDisk::default()
+        }
+    );
+    let silent: InventoryDisk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
     assert_eq!(silent.table, None);
 }
 
@@ -725,17 +747,17 @@ fn what_stands_where_a_table_would() {
 fn erasure() {
     let text = |text: &str| text.to_owned();
     golden(
-        &Evidence::DiskErased(Erasure {
+        &Evidence::DiskErased(ErasureEvidence {
             disk: disk(),
             device: "/dev/nvme0n1".into(),
-            policy: Policy::Full,
+            policy: ErasurePolicy::Full,
             method: "sanitize-block".into(),
             grade: Grade::Purge,
             drive_log: vec![text("NVMe sanitize log: block erase, completed, ffff0101")],
             samples: Samples { told_before: 1, blank_before: 2, canaries: 3, read_back: 6, blank_after: 5 },
             tried: vec![
-                Tried { method: text("sanitize-crypto"), ended: text("reported success, but"), lied: true },
-                Tried { method: text("sanitize-block"), ended: text("done"), lied: false },
+                TriedMethod { method: text("sanitize-crypto"), ended: text("reported success, but"), lied: true },
+                TriedMethod { method: text("sanitize-block"), ended: text("done"), lied: false },
             ],
             left_out: vec![LeftOut { method: text("secure-erase"), why: text("the drive does not offer it") }],
             overridden: Vec::new(),

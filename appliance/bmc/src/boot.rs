@@ -4,38 +4,38 @@ use http::Method;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::client::{Client, path_of, seconds};
+use crate::client::{RedfishClient, path_of, seconds};
 use crate::decide::shows_overrides;
 use crate::decide::{
-    BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
+    BmcBootMode, BootWish, NextBootSource, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
 };
 use crate::error::{Error, plain_text};
-use crate::http::Answer;
-use crate::model::{ServiceRoot, System};
-use crate::outcome::{BootSet, OnceRead};
-use crate::quirks::Quirks;
+use crate::http::BmcResponse;
+use crate::model::{RedfishSystem, ServiceRoot};
+use crate::power_outcome::{BootSet, OverrideReading};
+use crate::quirks::BmcQuirks;
 
-impl Client {
+impl RedfishClient {
     /// The next boot from `target`, and from then on as before; read back afterwards.
     ///
     /// # Errors
     /// What the BMC cannot do or does not take.
-    pub async fn set_boot_once(&self, target: Target, mode: Option<BootMode>) -> Result<BootSet, Error> {
+    pub async fn set_boot_once(&self, target: NextBootSource, mode: Option<BmcBootMode>) -> Result<BootSet, Error> {
         self.set_boot(&BootWish { mode, ..BootWish::once(target) }).await
     }
 
-    /// Any override; read back until it is as wished or [`crate::Patience::read_back`] has passed.
+    /// Any override; read back until it is as wished or [`crate::BmcTimeouts::read_back`] has passed.
     ///
     /// # Errors
     /// What the BMC cannot do or does not take.
     pub async fn set_boot(&self, wish: &BootWish<'_>) -> Result<BootSet, Error> {
         let (system, etags) = self.read_system().await?;
-        let firmware = if wish.target == Target::Cd { self.firmware(&system).await? } else { String::new() };
+        let firmware = if wish.target == NextBootSource::Cd { self.firmware(&system).await? } else { String::new() };
         let quirks = self.quirks(&system, &firmware);
         let body = match plan_boot(&system, wish, quirks) {
             Ok(body) => body,
             // Its host may boot from the network by itself all the same.
-            Err(what) if wish.target == Target::Pxe => {
+            Err(what) if wish.target == NextBootSource::Pxe => {
                 return Ok(BootSet::NotOffered { why: format!("it cannot {what}") });
             }
             Err(what) => return Err(Error::Unsupported { what }),
@@ -63,7 +63,7 @@ impl Client {
         if !is_boot_stuck(&system, self.quirks(&system, "")) {
             return Ok(None);
         }
-        self.set_boot(&BootWish::once(Target::None)).await.map(Some)
+        self.set_boot(&BootWish::once(NextBootSource::None)).await.map(Some)
     }
 
     /// Takes back whatever override for a boot into our ramdisk is left, once that boot is over. `None`: there is none.
@@ -73,7 +73,7 @@ impl Client {
     pub async fn take_boot_back(&self) -> Result<Option<BootSet>, Error> {
         let (system, _) = self.read_system().await?;
         match boot_left(&system) {
-            Some(_) => self.set_boot(&BootWish::once(Target::None)).await.map(Some),
+            Some(_) => self.set_boot(&BootWish::once(NextBootSource::None)).await.map(Some),
             None => Ok(None),
         }
     }
@@ -82,12 +82,12 @@ impl Client {
     ///
     /// # Errors
     /// What keeps the BMC from being asked.
-    pub async fn read_once(&self) -> Result<OnceRead, Error> {
+    pub async fn read_once(&self) -> Result<OverrideReading, Error> {
         let (system, _) = self.read_system().await?;
         Ok(once_read(&system, self.quirks(&system, "")))
     }
 
-    async fn read_boot_back(&self, wish: &BootWish<'_>, quirks: Quirks, sent: &str) -> Result<BootSet, Error> {
+    async fn read_boot_back(&self, wish: &BootWish<'_>, quirks: BmcQuirks, sent: &str) -> Result<BootSet, Error> {
         let asked_at = Instant::now();
         loop {
             let (system, _) = self.read_system().await?;
@@ -111,7 +111,7 @@ impl Client {
             }
             sleep(self.patience.pause).await;
         }
-        if wish.target == Target::Cd && quirks.cd_may_be_physical {
+        if wish.target == NextBootSource::Cd && quirks.cd_may_be_physical {
             let seen = format!("{sent}; with this firmware a CD may be a drive in the machine, and no virtual one");
             return Ok(BootSet::Unverified { seen });
         }
@@ -121,21 +121,21 @@ impl Client {
     /// Where the boot is changed, and the ETags there.
     async fn boot_resource(
         &self,
-        system: &System,
+        system: &RedfishSystem,
         etags: Vec<String>,
-        quirks: Quirks,
+        quirks: BmcQuirks,
     ) -> Result<(String, Vec<String>), Error> {
         let settings = system.settings.as_ref().and_then(|settings| path_of(settings.settings_object.as_ref()));
         let Some(path) = settings.filter(|_| quirks.boot_in_settings) else {
             return Ok((self.system.clone(), etags));
         };
         let answer = self.get(&path).await?;
-        let told = answer.json_if_there::<System>().and_then(|settings| settings.etag);
+        let told = answer.json_if_there::<RedfishSystem>().and_then(|settings| settings.etag);
         Ok((path, answer.etag().into_iter().chain(told).collect()))
     }
 
     /// A PATCH with each If-Match in turn, while it is the If-Match that is refused.
-    async fn patch(&self, path: &str, body: &Value, ladder: &[Option<String>]) -> Result<Answer, Error> {
+    async fn patch(&self, path: &str, body: &Value, ladder: &[Option<String>]) -> Result<BmcResponse, Error> {
         let mut refused = None;
         for if_match in ladder {
             let answer = self.change(Method::PATCH, path, body, if_match.as_deref()).await?;
@@ -147,7 +147,7 @@ impl Client {
         refused.ok_or_else(|| Error::Unsupported { what: "be changed".to_owned() })
     }
 
-    async fn firmware(&self, system: &System) -> Result<String, Error> {
+    async fn firmware(&self, system: &RedfishSystem) -> Result<String, Error> {
         let managers = self.managers(system).await?;
         Ok(managers.into_iter().find_map(|manager| manager.firmware_version).unwrap_or_default())
     }

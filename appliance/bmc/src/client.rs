@@ -7,7 +7,7 @@ use std::time::Duration;
 use firesteel_dial::Dialer;
 use firesteel_facts::{
     Mac,
-    bmc_address::{Address, SYSTEMS},
+    bmc_address::{BmcUrl, SYSTEMS},
 };
 use http::Method;
 use serde_json::json;
@@ -15,19 +15,20 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::Credentials;
+use crate::BmcCredentials;
 use crate::address::own_path;
-use crate::decide::{BootMode, PowerAction, PowerPlan, PowerState, plan_power};
+use crate::bmc_queue::BmcQueue;
+use crate::decide::{BmcBootMode, PowerAction, PowerPlan, PowerState, plan_power};
 use crate::error::{Error, plain_text};
-use crate::hidden::Hidden;
-use crate::http::{Answer, Connection, Proof};
-use crate::limit::Line;
-use crate::login::{self, Login};
+use crate::http::{BmcConnection, BmcResponse, Proof};
+use crate::login::{self, LoginState};
 use crate::model::{
-    ActionInfo, Collection, EthernetInterface, Link, MEMBERS_MAX, Manager, Reset, ServiceRoot, System, parse_mac,
+    ActionInfo, Collection, EthernetInterface, MEMBERS_MAX, Manager, RedfishLink, RedfishSystem, ResetActionInfo,
+    ServiceRoot, parse_mac,
 };
-use crate::outcome::{PowerSent, PowerSet};
-use crate::quirks::{Identity, Quirks, quirks_of};
+use crate::power_outcome::{PowerSent, PowerSet};
+use crate::quirks::{BmcQuirks, QuirkSubject, quirks_of};
+use crate::secret_mask::SecretMask;
 use crate::tls::Tls;
 
 /// Interfaces that are asked for their MAC: each costs a request.
@@ -43,7 +44,7 @@ pub struct Redfish;
 
 /// What a BMC says of its system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BmcSeen {
+pub struct SystemReport {
     /// Path of the system's resource.
     pub system: String,
     pub power: PowerState,
@@ -54,7 +55,7 @@ pub struct BmcSeen {
     pub boot_target: Option<String>,
     /// `Once`, `Continuous`, `Disabled`.
     pub boot_enabled: Option<String>,
-    pub boot_mode: Option<BootMode>,
+    pub boot_mode: Option<BmcBootMode>,
     pub macs: Vec<Mac>,
     /// Empty: not said.
     pub resets_allowed: Vec<String>,
@@ -63,7 +64,7 @@ pub struct BmcSeen {
 
 /// How long a BMC is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct BmcTimeouts {
     /// One request, to the end of its answer. Slow ones take half a minute for a PATCH.
     pub request: Duration,
     /// A change, until it is read back. Longer is the affair of the caller, who sees it in later looks.
@@ -72,7 +73,7 @@ pub struct Patience {
     pub pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for BmcTimeouts {
     fn default() -> Self {
         Self {
             request: Duration::from_secs(60),
@@ -82,26 +83,26 @@ impl Default for Patience {
     }
 }
 
-/// A logged-in BMC. Requests go one at a time, whoever calls. Its session is deleted by [`Client::close`], or in the
-/// background when it is dropped without.
-pub struct Client {
-    connection: Arc<Connection>,
-    credentials: Credentials,
-    login: Mutex<Login>,
+/// A logged-in BMC. Requests go one at a time, whoever calls. Its session is deleted by [`RedfishClient::close`], or in
+/// the background when it is dropped without.
+pub struct RedfishClient {
+    connection: Arc<BmcConnection>,
+    credentials: BmcCredentials,
+    login: Mutex<LoginState>,
     /// Where sessions are made; `None`: the service has none.
     sessions: Option<String>,
     pub(crate) root: ServiceRoot,
     pub(crate) system: String,
-    pub(crate) patience: Patience,
+    pub(crate) patience: BmcTimeouts,
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for RedfishClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("system", &self.system).finish_non_exhaustive()
+        f.debug_struct("RedfishClient").field("system", &self.system).finish_non_exhaustive()
     }
 }
 
-impl Drop for Client {
+impl Drop for RedfishClient {
     fn drop(&mut self) {
         let login = self.login.get_mut();
         let Some(path) = login.session.take() else { return };
@@ -119,11 +120,11 @@ impl Redfish {
     /// Who is not there, does not let us in, or has no such system.
     pub async fn connect(
         dialer: &Dialer,
-        address: &Address,
-        credentials: &Credentials,
+        address: &BmcUrl,
+        credentials: &BmcCredentials,
         tls: &Tls,
-    ) -> Result<Client, Error> {
-        Self::connect_on(Arc::default(), dialer, address, credentials, tls, Patience::default()).await
+    ) -> Result<RedfishClient, Error> {
+        Self::connect_on(Arc::default(), dialer, address, credentials, tls, BmcTimeouts::default()).await
     }
 
     /// Finds the service, logs in (see `login`) and finds the system.
@@ -131,14 +132,14 @@ impl Redfish {
     /// # Errors
     /// Who is not there, does not let us in, or has no such system. No session is left behind.
     pub async fn connect_on(
-        line: Arc<Line>,
+        line: Arc<BmcQueue>,
         dialer: &Dialer,
-        address: &Address,
-        credentials: &Credentials,
+        address: &BmcUrl,
+        credentials: &BmcCredentials,
         tls: &Tls,
-        patience: Patience,
-    ) -> Result<Client, Error> {
-        let connection = Connection::new(address, dialer, tls, Hidden::of(credentials), line, patience.request)?;
+        patience: BmcTimeouts,
+    ) -> Result<RedfishClient, Error> {
+        let connection = BmcConnection::new(address, dialer, tls, SecretMask::of(credentials), line, patience.request)?;
         let answer = connection.get(ROOT, &Proof::None).await?;
         let root: ServiceRoot = answer.accepted_unquoted("be found", ROOT)?.json(ROOT)?;
         // Before this nothing is told of what it says, and the login is not shown.
@@ -151,7 +152,7 @@ impl Redfish {
             .or_else(|| has_sessions.then(|| SESSIONS.to_owned()));
         let systems = path_of(root.systems.as_ref()).unwrap_or_else(|| SYSTEMS.to_owned());
         let login = login::log_in(&connection, credentials, sessions.as_deref()).await?;
-        let mut client = Client {
+        let mut client = RedfishClient {
             connection: Arc::new(connection),
             credentials: credentials.clone(),
             login: Mutex::new(login),
@@ -171,22 +172,22 @@ impl Redfish {
 }
 
 /// Where a link leads, if it stays on the service.
-pub(crate) fn path_of(link: Option<&Link>) -> Option<String> {
+pub(crate) fn path_of(link: Option<&RedfishLink>) -> Option<String> {
     link.and_then(|link| link.id.as_deref()).and_then(own_path).map(str::to_owned)
 }
 
-impl Client {
-    /// Everything that is known of the system. Several requests; for polling use [`Client::power`].
+impl RedfishClient {
+    /// Everything that is known of the system. Several requests; for polling use [`RedfishClient::power`].
     ///
     /// # Errors
     /// What keeps the system from being read.
-    pub async fn identify(&self) -> Result<BmcSeen, Error> {
+    pub async fn identify(&self) -> Result<SystemReport, Error> {
         let (system, _) = self.read_system().await?;
         let macs = self.read_macs(&system).await?;
         let resets = self.resets(&system).await?;
         let texts = |list: &[String]| list.iter().take(MEMBERS_MAX).map(|item| plain_text(item)).collect();
         let boot = system.boot.clone().unwrap_or_default();
-        Ok(BmcSeen {
+        Ok(SystemReport {
             system: self.system.clone(),
             power: PowerState::of(&system),
             manufacturer: shown(system.manufacturer.as_deref()),
@@ -195,7 +196,7 @@ impl Client {
             uuid: shown(system.uuid.as_deref()),
             boot_target: shown(boot.target.as_deref()),
             boot_enabled: shown(boot.enabled.as_deref()),
-            boot_mode: boot.mode.as_deref().and_then(BootMode::parse),
+            boot_mode: boot.mode.as_deref().and_then(BmcBootMode::parse),
             macs,
             resets_allowed: texts(&resets),
             boot_targets_allowed: texts(&boot.targets_allowed.unwrap_or_default()),
@@ -220,7 +221,7 @@ impl Client {
         })
     }
 
-    /// The same, and then the state read back until it is as wanted or [`Patience::read_back`] has passed.
+    /// The same, and then the state read back until it is as wanted or [`BmcTimeouts::read_back`] has passed.
     ///
     /// # Errors
     /// What the BMC cannot do or does not take.
@@ -312,21 +313,21 @@ impl Client {
     }
 
     /// With its ETags: of the answer, and of the resource.
-    pub(crate) async fn read_system(&self) -> Result<(System, Vec<String>), Error> {
+    pub(crate) async fn read_system(&self) -> Result<(RedfishSystem, Vec<String>), Error> {
         let answer = self.get(&self.system).await?.accepted("show its system", &self.system)?;
-        let system: System = answer.json(&self.system)?;
+        let system: RedfishSystem = answer.json(&self.system)?;
         let etags = answer.etag().into_iter().chain(system.etag.clone()).collect();
         Ok((system, etags))
     }
 
-    pub(crate) fn quirks(&self, system: &System, firmware: &str) -> Quirks {
-        quirks_of(&Identity { firmware, ..Identity::of(&self.root, system) })
+    pub(crate) fn quirks(&self, system: &RedfishSystem, firmware: &str) -> BmcQuirks {
+        quirks_of(&QuirkSubject { firmware, ..QuirkSubject::of(&self.root, system) })
     }
 
     /// The reset types that are offered: of the action itself, or where it says that they are.
-    async fn resets(&self, system: &System) -> Result<Vec<String>, Error> {
+    async fn resets(&self, system: &RedfishSystem) -> Result<Vec<String>, Error> {
         let told = system.resets_allowed();
-        let reset: Option<&Reset> = system.actions.as_ref().and_then(|actions| actions.reset.as_ref());
+        let reset: Option<&ResetActionInfo> = system.actions.as_ref().and_then(|actions| actions.reset.as_ref());
         let Some(path) = reset.and_then(|reset| reset.info.as_deref()).and_then(own_path).filter(|_| told.is_empty())
         else {
             return Ok(told.to_vec());
@@ -338,7 +339,7 @@ impl Client {
     }
 
     /// The managers of the system, with their paths; those that do not show themselves are left out.
-    pub(crate) async fn managers(&self, system: &System) -> Result<Vec<Manager>, Error> {
+    pub(crate) async fn managers(&self, system: &RedfishSystem) -> Result<Vec<Manager>, Error> {
         let links = system.links.as_ref().and_then(|links| links.managed_by.as_deref()).unwrap_or_default();
         let mut managers = Vec::new();
         for path in links.iter().take(MANAGERS_MAX).filter_map(|link| path_of(Some(link))) {
@@ -348,7 +349,7 @@ impl Client {
     }
 
     /// Many services leave the interfaces out, or show them only while the system is on: an empty list is no error.
-    async fn read_macs(&self, system: &System) -> Result<Vec<Mac>, Error> {
+    async fn read_macs(&self, system: &RedfishSystem) -> Result<Vec<Mac>, Error> {
         let Some(path) = path_of(system.ethernet_interfaces.as_ref()) else { return Ok(Vec::new()) };
         let answer = self.get(&path).await?;
         if !answer.status.is_success() {
@@ -370,7 +371,7 @@ impl Client {
         Ok(macs)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Error> {
+    pub(crate) async fn get(&self, path: &str) -> Result<BmcResponse, Error> {
         let proof = self.proof().await;
         let answer = self.connection.get(path, &proof).await?;
         let answer = match self.renewed(&answer, &proof).await? {
@@ -386,7 +387,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
         if_match: Option<&str>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<BmcResponse, Error> {
         let proof = self.proof().await;
         let answer = self.connection.change(method.clone(), path, &proof, body, if_match).await?;
         let answer = match self.renewed(&answer, &proof).await? {
@@ -397,7 +398,7 @@ impl Client {
     }
 
     /// Where Basic authentication stands in for a session that had no place, a refusal says nothing of the login.
-    async fn let_in(&self, answer: Answer) -> Result<Answer, Error> {
+    async fn let_in(&self, answer: BmcResponse) -> Result<BmcResponse, Error> {
         if answer.status.as_u16() == 401 && self.is_in_place_of_session().await {
             self.connection.line().basic_refused();
             return Err(Error::NoSessionNorBasic);
@@ -410,7 +411,7 @@ impl Client {
     }
 
     /// A new login where a session has ended under way. A password that is refused is not shown again.
-    async fn renewed(&self, answer: &Answer, refused: &Proof) -> Result<Option<Proof>, Error> {
+    async fn renewed(&self, answer: &BmcResponse, refused: &Proof) -> Result<Option<Proof>, Error> {
         if answer.status.as_u16() != 401 || !matches!(refused, Proof::Session(_)) {
             return Ok(None);
         }

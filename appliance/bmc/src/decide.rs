@@ -4,12 +4,12 @@
 
 mod boot;
 
-use crate::model::System;
-use crate::quirks::Quirks;
+use crate::model::RedfishSystem;
+use crate::quirks::BmcQuirks;
 
 pub use boot::{
-    BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
-    shows_overrides, target_word,
+    BmcBootMode, BootWish, NextBootSource, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read,
+    plan_boot, shows_overrides, target_word,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub enum PowerState {
 
 impl PowerState {
     #[must_use]
-    pub fn of(system: &System) -> Self {
+    pub fn of(system: &RedfishSystem) -> Self {
         match system.power_state.as_deref() {
             // A paused virtual machine still holds its power.
             Some("On" | "Paused") => Self::On,
@@ -50,7 +50,7 @@ impl PowerAction {
     pub const ALL: [Self; 4] = [Self::On, Self::GracefulOff, Self::ForceOff, Self::ForceRestart];
 
     /// Redfish's reset types that do this, best first.
-    fn reset_types(self, quirks: Quirks) -> &'static [&'static str] {
+    fn reset_types(self, quirks: BmcQuirks) -> &'static [&'static str] {
         match self {
             Self::On => &["On", "ForceOn"],
             Self::GracefulOff if quirks.button_shuts_down => &["GracefulShutdown", "PushPowerButton"],
@@ -86,7 +86,7 @@ pub enum PowerPlan {
 }
 
 #[must_use]
-pub fn plan_power(system: &System, action: PowerAction, quirks: Quirks) -> PowerPlan {
+pub fn plan_power(system: &RedfishSystem, action: PowerAction, quirks: BmcQuirks) -> PowerPlan {
     let state = PowerState::of(system);
     if action.is_reached(state) {
         return PowerPlan::Nothing;
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn system(power: &str, resets: Option<&[&str]>) -> System {
+    fn system(power: &str, resets: Option<&[&str]>) -> RedfishSystem {
         let mut reset = json!({"target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"});
         if let Some(resets) = resets {
             reset["ResetType@Redfish.AllowableValues"] = json!(resets);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn reset_type(power: &str, resets: Option<&[&str]>, action: PowerAction) -> Option<String> {
-        match plan_power(&system(power, resets), action, Quirks::default()) {
+        match plan_power(&system(power, resets), action, BmcQuirks::default()) {
             PowerPlan::Reset { reset_type, .. } => Some(reset_type),
             PowerPlan::Nothing => None,
             PowerPlan::Impossible { what } => panic!("{what}"),
@@ -157,7 +157,7 @@ mod tests {
             reset_type("On", Some(&["On", "PowerCycle"]), PowerAction::ForceRestart).as_deref(),
             Some("PowerCycle")
         );
-        let plan = plan_power(&system("On", Some(&["On", "Nmi"])), PowerAction::ForceOff, Quirks::default());
+        let plan = plan_power(&system("On", Some(&["On", "Nmi"])), PowerAction::ForceOff, BmcQuirks::default());
         assert_eq!(plan, PowerPlan::Impossible { what: "do ForceOff: of resets it offers only On, Nmi".into() });
     }
 
@@ -166,14 +166,14 @@ mod tests {
     fn a_reset_target_elsewhere_is_none() {
         let mut system = system("Off", None);
         system.actions.as_mut().unwrap().reset.as_mut().unwrap().target = Some("http://evil.example/".into());
-        assert!(matches!(plan_power(&system, PowerAction::On, Quirks::default()), PowerPlan::Impossible { .. }));
+        assert!(matches!(plan_power(&system, PowerAction::On, BmcQuirks::default()), PowerPlan::Impossible { .. }));
     }
 
     #[test]
     fn the_button_shuts_down_where_a_row_says_so() {
         let plan = |resets: &[&str], quirks| plan_power(&system("On", Some(resets)), PowerAction::GracefulOff, quirks);
-        let button = Quirks { button_shuts_down: true, ..Quirks::default() };
-        assert!(matches!(plan(&["PushPowerButton"], Quirks::default()), PowerPlan::Impossible { .. }));
+        let button = BmcQuirks { button_shuts_down: true, ..BmcQuirks::default() };
+        assert!(matches!(plan(&["PushPowerButton"], BmcQuirks::default()), PowerPlan::Impossible { .. }));
         let pressed = plan(&["On", "PushPowerButton"], button);
         assert!(matches!(pressed, PowerPlan::Reset { reset_type, .. } if reset_type == "PushPowerButton"));
         let asked = plan(&["GracefulShutdown", "PushPowerButton"], button);

@@ -1,4 +1,4 @@
-//! Requests to one BMC: in the turn that its [`Line`] gives, bounded in size and time, to its own origin only.
+//! Requests to one BMC: in the turn that its [`BmcQueue`] gives, bounded in size and time, to its own origin only.
 //!
 //! A redirect is followed on the same origin only, a few times; anywhere else it would hand the login to the place
 //! that the answer names. A change that is redirected was not made, so it is sent again as it was.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, Incoming, with_tls};
 use firesteel_facts::{
-    bmc_address::{Address, REDFISH, is_plain},
+    bmc_address::{BmcUrl, REDFISH, is_plain},
     shown_url,
 };
 use http::header::{
@@ -25,11 +25,11 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
+use crate::bmc_queue::BmcQueue;
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::error::{Error, innermost, plain_text};
-use crate::hidden::Hidden;
-use crate::limit::Line;
 use crate::model::{error_text, has_message_id};
+use crate::secret_mask::SecretMask;
 use crate::tls::{self, Tls};
 
 /// A BMC on the same site answers SYN at once, or is not there.
@@ -47,14 +47,14 @@ pub(crate) enum Proof {
     Session(HeaderValue),
 }
 
-pub(crate) struct Answer {
+pub(crate) struct BmcResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    hidden: Hidden,
+    hidden: SecretMask,
 }
 
-pub(crate) struct Connection {
+pub(crate) struct BmcConnection {
     origin: Url,
     /// What stands before `/redfish`.
     prefix: String,
@@ -64,21 +64,21 @@ pub(crate) struct Connection {
     kept: Mutex<Option<(HttpConnection, Instant)>>,
     /// Certificates are not verified.
     is_unverified: bool,
-    hidden: Hidden,
-    line: Arc<Line>,
+    hidden: SecretMask,
+    line: Arc<BmcQueue>,
     /// From the request's begin to the end of its answer.
     within: Duration,
 }
 
 /// Why there is no answer.
-enum Broken {
+enum BmcRequestError {
     Exchange(ExchangeError),
     /// It broke while its body came.
     Body(ExchangeError),
     Answer(Error),
 }
 
-impl From<ExchangeError> for Broken {
+impl From<ExchangeError> for BmcRequestError {
     fn from(error: ExchangeError) -> Self {
         Self::Exchange(error)
     }
@@ -93,13 +93,13 @@ struct Outgoing<'a> {
     body: Option<Bytes>,
 }
 
-impl Connection {
+impl BmcConnection {
     pub(crate) fn new(
-        address: &Address,
+        address: &BmcUrl,
         dialer: &Dialer,
         tls: &Tls,
-        hidden: Hidden,
-        line: Arc<Line>,
+        hidden: SecretMask,
+        line: Arc<BmcQueue>,
         within: Duration,
     ) -> Result<Self, Error> {
         Ok(Self {
@@ -116,11 +116,11 @@ impl Connection {
     }
 
     /// What is known of this BMC beyond one login.
-    pub(crate) fn line(&self) -> &Line {
+    pub(crate) fn line(&self) -> &BmcQueue {
         &self.line
     }
 
-    pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<Answer, Error> {
+    pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<BmcResponse, Error> {
         self.ask(Method::GET, path, proof, None, None).await
     }
 
@@ -132,11 +132,11 @@ impl Connection {
         proof: &Proof,
         body: &Value,
         if_match: Option<&str>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<BmcResponse, Error> {
         self.ask(method, path, proof, Some(body), if_match).await
     }
 
-    pub(crate) async fn delete(&self, path: &str, proof: &Proof) -> Result<Answer, Error> {
+    pub(crate) async fn delete(&self, path: &str, proof: &Proof) -> Result<BmcResponse, Error> {
         self.ask(Method::DELETE, path, proof, None, None).await
     }
 
@@ -148,7 +148,7 @@ impl Connection {
         proof: &Proof,
         mut body: Option<&Value>,
         mut if_match: Option<&str>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<BmcResponse, Error> {
         let what = format!("{method} {path}");
         let elsewhere = || Error::Redirected { what: what.clone(), to: plain_text(path) };
         let mut place = self.own(path).ok_or_else(elsewhere)?;
@@ -176,7 +176,7 @@ impl Connection {
         proof: &Proof,
         body: Option<&Value>,
         if_match: Option<&str>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<BmcResponse, Error> {
         let what = format!("{method} {place}");
         let mut url = self.origin.clone();
         let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
@@ -184,14 +184,14 @@ impl Connection {
         url.set_query(query);
         let body = body.map(|body| Bytes::from(body.to_string()));
         let outgoing = Outgoing { method, url, proof, if_match, body };
-        let turn = self.line.turn().await?;
+        let turn = self.line.acquire_request().await?;
         let hidden = match proof {
-            Proof::Session(token) => self.hidden.clone().and(token.to_str().unwrap_or_default()),
+            Proof::Session(token) => self.hidden.clone().with_text(token.to_str().unwrap_or_default()),
             Proof::None | Proof::Basic(_) => self.hidden.clone(),
         };
         let result = match timeout(self.within, self.perform(&outgoing, &what, hidden)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(broken)) => Err(self.told_broken(broken, &what).await),
+            Ok(Err(broken)) => Err(self.broken_answer_error(broken, &what).await),
             Err(_) => Err(Error::Timeout { what: format!("{what} within {} s", self.within.as_secs_f32()) }),
         };
         drop(turn);
@@ -212,7 +212,7 @@ impl Connection {
     }
 
     /// Where a redirect leads, if it stays here.
-    fn own_location(&self, answer: &Answer, what: &str, place: &str) -> Result<String, Error> {
+    fn own_location(&self, answer: &BmcResponse, what: &str, place: &str) -> Result<String, Error> {
         let location = answer.header(&LOCATION).unwrap_or_default();
         let here = self.origin.join(place).ok();
         let target = here.filter(|_| !location.is_empty()).and_then(|here| here.join(location).ok());
@@ -224,22 +224,30 @@ impl Connection {
             place.map(|place| place + &query)
         });
         let to = if location.is_empty() { "nowhere" } else { location };
-        own.ok_or_else(|| Error::Redirected { what: what.to_owned(), to: answer.told(&shown_url(to)) })
+        own.ok_or_else(|| Error::Redirected { what: what.to_owned(), to: answer.mask_secrets(&shown_url(to)) })
     }
 
-    async fn perform(&self, outgoing: &Outgoing<'_>, what: &str, hidden: Hidden) -> Result<Answer, Broken> {
-        let bad = |detail: String| Broken::Answer(Error::BadAnswer { what: what.to_owned(), detail });
+    async fn perform(
+        &self,
+        outgoing: &Outgoing<'_>,
+        what: &str,
+        hidden: SecretMask,
+    ) -> Result<BmcResponse, BmcRequestError> {
+        let bad = |detail: String| BmcRequestError::Answer(Error::BadAnswer { what: what.to_owned(), detail });
         let (connection, response) = self.exchange(outgoing).await?;
         let (parts, incoming) = response.into_parts();
         let body = read(incoming).await?.ok_or_else(|| bad(body::too_long()))?;
         self.keep(connection);
         let encoding = parts.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("(not a text)"));
         let body = body::decoded(encoding, body).map_err(bad)?;
-        Ok(Answer { status: parts.status, headers: parts.headers, body, hidden })
+        Ok(BmcResponse { status: parts.status, headers: parts.headers, body, hidden })
     }
 
     /// Sends a request on the connection that is open, or on a new one where it turns out to be closed.
-    async fn exchange(&self, outgoing: &Outgoing<'_>) -> Result<(HttpConnection, http::Response<Incoming>), Broken> {
+    async fn exchange(
+        &self,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<(HttpConnection, http::Response<Incoming>), BmcRequestError> {
         if let Some(mut connection) = self.take_kept() {
             match connection.send(outgoing.request()?, BODY_BYTES_MAX as u64).await {
                 Ok(response) => return Ok((connection, response)),
@@ -274,13 +282,13 @@ impl Connection {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((connection, Instant::now()));
     }
 
-    async fn told_broken(&self, broken: Broken, what: &str) -> Error {
+    async fn broken_answer_error(&self, broken: BmcRequestError, what: &str) -> Error {
         let bad = |error: &ExchangeError| Error::BadAnswer { what: what.to_owned(), detail: innermost(error) };
         match broken {
-            Broken::Answer(error) => error,
-            Broken::Body(error) => bad(&error),
-            Broken::Exchange(error @ ExchangeError::Excess(_)) => bad(&error),
-            Broken::Exchange(error) => self.unreachable(&error).await,
+            BmcRequestError::Answer(error) => error,
+            BmcRequestError::Body(error) => bad(&error),
+            BmcRequestError::Exchange(error @ ExchangeError::Excess(_)) => bad(&error),
+            BmcRequestError::Exchange(error) => self.unreachable(&error).await,
         }
     }
 
@@ -302,7 +310,7 @@ impl Connection {
 }
 
 impl Outgoing<'_> {
-    fn request(&self) -> Result<Request<Full<Bytes>>, Broken> {
+    fn request(&self) -> Result<Request<Full<Bytes>>, BmcRequestError> {
         let mut request = Request::builder()
             .method(self.method.clone())
             .uri(&self.url[Position::BeforePath..Position::AfterQuery])
@@ -324,16 +332,19 @@ impl Outgoing<'_> {
         // A path that is plain, and an ETag that came as a header: what is left is a fault of this program.
         made.map_err(|error| {
             let what = format!("{} {}", self.method, self.url.path());
-            Broken::Answer(Error::BadAnswer { what, detail: format!("no request can be made of it ({error})") })
+            BmcRequestError::Answer(Error::BadAnswer {
+                what,
+                detail: format!("no request can be made of it ({error})"),
+            })
         })
     }
 }
 
 /// A whole body; `None` where it is longer than any may be.
-async fn read(mut incoming: Incoming) -> Result<Option<Vec<u8>>, Broken> {
+async fn read(mut incoming: Incoming) -> Result<Option<Vec<u8>>, BmcRequestError> {
     let mut body = Vec::new();
     while let Some(frame) = incoming.frame().await {
-        let frame = frame.map_err(|error| Broken::Body(ExchangeError::of(error)))?;
+        let frame = frame.map_err(|error| BmcRequestError::Body(ExchangeError::of(error)))?;
         let Some(bytes) = frame.data_ref() else { continue };
         if body.len() + bytes.len() > BODY_BYTES_MAX {
             return Ok(None);
@@ -373,20 +384,20 @@ fn find_tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls:
     None
 }
 
-impl Answer {
+impl BmcResponse {
     /// Errors by status; `what` names the request for people. What the service says of it is told.
     pub(crate) fn accepted(self, what: &str, path: &str) -> Result<Self, Error> {
-        let said = error_text(&self.body).map(|text| self.told(&text));
-        self.judged(what, path, said)
+        let said = error_text(&self.body).map(|text| self.mask_secrets(&text));
+        self.checked_answer(what, path, said)
     }
 
     /// The same for what is not known to be a Redfish service: an address may lead to anything that the appliance
     /// reaches, and nothing of such an answer is told.
     pub(crate) fn accepted_unquoted(self, what: &str, path: &str) -> Result<Self, Error> {
-        self.judged(what, path, None)
+        self.checked_answer(what, path, None)
     }
 
-    fn judged(self, what: &str, path: &str, said: Option<String>) -> Result<Self, Error> {
+    fn checked_answer(self, what: &str, path: &str, said: Option<String>) -> Result<Self, Error> {
         let status = self.status.as_u16();
         let reason = self.status.canonical_reason().unwrap_or("no reason");
         let message = said.unwrap_or_else(|| reason.to_owned());
@@ -404,7 +415,7 @@ impl Answer {
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
             let detail = body::not_json(self.header(&CONTENT_TYPE), &self.body, &body::place_of(&error));
-            Error::BadAnswer { what: format!("GET {path}"), detail: self.told(&detail) }
+            Error::BadAnswer { what: format!("GET {path}"), detail: self.mask_secrets(&detail) }
         })
     }
 
@@ -413,7 +424,7 @@ impl Answer {
     }
 
     /// What the BMC said, for people.
-    fn told(&self, text: &str) -> String {
+    fn mask_secrets(&self, text: &str) -> String {
         plain_text(&self.hidden.out_of(text))
     }
 
@@ -432,7 +443,7 @@ impl Answer {
     }
 
     /// Whether the BMC says why, and one of its reasons is this.
-    pub(crate) fn says(&self, message_id: &str) -> bool {
+    pub(crate) fn has_message_id(&self, message_id: &str) -> bool {
         has_message_id(&self.body, message_id)
     }
 }

@@ -2,21 +2,22 @@
 //!
 //! Every part costs requests, and slow BMCs take a second for each. So it is read within a time and in
 //! the order of use, and what was left out is said. A part that the service does not have is absent; one that it
-//! refuses is named in [`Inventory::left_out`]. All texts are foreign: plain and bounded.
+//! refuses is named in [`BmcInventory::left_out`]. All texts are foreign: plain and bounded.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::{Client, path_of, shown};
-use crate::decide::BootMode;
+use crate::client::{RedfishClient, path_of, shown};
+use crate::decide::BmcBootMode;
 use crate::error::Error;
 use crate::model::{
-    Collection, Condition, Link, MEMBERS_MAX, Memory, Processor, SecureBoot, Software, System, UpdateService,
+    Collection, MEMBERS_MAX, RedfishLink, RedfishMemory, RedfishProcessor, RedfishStatus, RedfishSystem, SecureBoot,
+    Software, UpdateService,
 };
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inventory {
+pub struct BmcInventory {
     pub vendor: Option<String>,
     pub product: Option<String>,
     pub redfish_version: Option<String>,
@@ -29,16 +30,16 @@ pub struct Inventory {
     pub sku: Option<String>,
     pub asset_tag: Option<String>,
     pub bios_version: Option<String>,
-    pub boot_mode: Option<BootMode>,
+    pub boot_mode: Option<BmcBootMode>,
     pub secure_boot: Option<SecureBootSeen>,
     /// Of the system and all in it: `OK`, `Warning`, `Critical`.
     pub health: Option<String>,
     pub manager_health: Option<String>,
     pub memory_mib: Option<u64>,
     pub processor_count: Option<u32>,
-    pub modules: Vec<Module>,
+    pub modules: Vec<BmcMemoryModule>,
     pub processors: Vec<Socket>,
-    pub firmware: Vec<Version>,
+    pub firmware: Vec<FirmwareVersion>,
     /// What is not in here, and why.
     pub left_out: Vec<String>,
 }
@@ -54,7 +55,7 @@ pub struct SecureBootSeen {
 
 /// A memory module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Module {
+pub struct BmcMemoryModule {
     pub slot: String,
     pub mib: u64,
     pub kind: Option<String>,
@@ -79,23 +80,23 @@ pub struct Socket {
 
 /// One firmware.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Version {
+pub struct FirmwareVersion {
     pub name: String,
     pub version: Option<String>,
 }
 
 /// The members of one list, as far as time allowed.
-struct Part<T> {
+struct PartialMemberList<T> {
     members: Vec<T>,
     left_out: Option<String>,
 }
 
-impl Client {
+impl RedfishClient {
     /// Reads all of it, and stops asking after `within`.
     ///
     /// # Errors
     /// What keeps the system itself from being read; anything else is left out.
-    pub async fn inventory(&self, within: Duration) -> Result<Inventory, Error> {
+    pub async fn inventory(&self, within: Duration) -> Result<BmcInventory, Error> {
         let until = Instant::now() + within;
         let (system, _) = self.read_system().await?;
         let managers = self.managers(&system).await?;
@@ -123,11 +124,11 @@ impl Client {
         Ok(seen)
     }
 
-    fn of_system(&self, system: &System) -> Inventory {
+    fn of_system(&self, system: &RedfishSystem) -> BmcInventory {
         let (vendor, product, redfish_version) = self.service();
         let gib = system.memory_summary.as_ref().and_then(|memory| memory.total_gib);
         let boot_mode = system.boot.as_ref().and_then(|boot| boot.mode.as_deref());
-        Inventory {
+        BmcInventory {
             vendor,
             product,
             redfish_version,
@@ -138,11 +139,11 @@ impl Client {
             sku: shown(system.sku.as_deref()),
             asset_tag: shown(system.asset_tag.as_deref()),
             bios_version: shown(system.bios_version.as_deref()),
-            boot_mode: boot_mode.and_then(BootMode::parse),
+            boot_mode: boot_mode.and_then(BmcBootMode::parse),
             health: health(system.status.as_ref()),
             memory_mib: gib.and_then(mib_of),
             processor_count: system.processor_summary.as_ref().and_then(|summary| summary.count),
-            ..Inventory::default()
+            ..BmcInventory::default()
         }
     }
 
@@ -150,10 +151,10 @@ impl Client {
     async fn part<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
-        link: Option<&Link>,
+        link: Option<&RedfishLink>,
         until: Instant,
-    ) -> Result<Part<T>, Error> {
-        let mut part = Part { members: Vec::new(), left_out: None };
+    ) -> Result<PartialMemberList<T>, Error> {
+        let mut part = PartialMemberList { members: Vec::new(), left_out: None };
         let Some(path) = path_of(link) else { return Ok(part) };
         let answer = self.get(&path).await?;
         if !answer.status.is_success() {
@@ -183,7 +184,7 @@ impl Client {
 }
 
 /// The worse of what is said of the whole and of the part itself.
-fn health(status: Option<&Condition>) -> Option<String> {
+fn health(status: Option<&RedfishStatus>) -> Option<String> {
     let status = status?;
     shown(status.health_rollup.as_deref().or(status.health.as_deref()))
 }
@@ -203,8 +204,8 @@ fn secure_boot(seen: SecureBoot) -> SecureBootSeen {
     SecureBootSeen { is_enabled: seen.enable, was_enabled, mode: shown(seen.mode.as_deref()) }
 }
 
-fn module(seen: &Memory) -> Module {
-    Module {
+fn module(seen: &RedfishMemory) -> BmcMemoryModule {
+    BmcMemoryModule {
         slot: shown(seen.device_locator.as_deref().or(seen.id.as_deref())).unwrap_or_default(),
         mib: seen.capacity_mib.unwrap_or_default(),
         kind: shown(seen.memory_device_type.as_deref()),
@@ -216,7 +217,7 @@ fn module(seen: &Memory) -> Module {
     }
 }
 
-fn socket(seen: &Processor) -> Socket {
+fn socket(seen: &RedfishProcessor) -> Socket {
     Socket {
         socket: shown(seen.socket.as_deref().or(seen.id.as_deref())).unwrap_or_default(),
         manufacturer: shown(seen.manufacturer.as_deref()),
@@ -228,8 +229,8 @@ fn socket(seen: &Processor) -> Socket {
     }
 }
 
-fn version(seen: &Software) -> Version {
-    Version {
+fn version(seen: &Software) -> FirmwareVersion {
+    FirmwareVersion {
         name: shown(seen.name.as_deref().or(seen.id.as_deref())).unwrap_or_default(),
         version: shown(seen.version.as_deref()),
     }
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_health_of_all_parts_goes_before_that_of_the_part() {
-        let status = |health: Option<&str>, rollup: Option<&str>| Condition {
+        let status = |health: Option<&str>, rollup: Option<&str>| RedfishStatus {
             health: health.map(str::to_owned),
             health_rollup: rollup.map(str::to_owned),
             state: None,

@@ -19,46 +19,46 @@
 //! ```
 //!
 //! This crate knows no resource kind and keeps no state between calls but a login and, in
-//! [`limit::Lines`], how much each BMC was asked lately. Nothing is retried here but lost datagrams, and
+//! [`bmc_queue::BmcQueues`], how much each BMC was asked lately. Nothing is retried here but lost datagrams, and
 //! nothing waited for but the read-back of a change: callers own the other deadlines and pauses. What a BMC
 //! answers is foreign input: bounded, checked, and made plain before a person sees it. What it does not
 //! confirm is called unverified ([`PowerSet`], [`BootSet`]).
 
 pub mod address;
+pub mod bmc_queue;
 mod body;
 mod boot;
 mod client;
 pub mod decide;
 mod error;
-mod hidden;
 mod http;
 pub mod inventory;
 pub mod ipmi;
-pub mod limit;
 mod login;
 pub mod model;
-mod outcome;
+mod power_outcome;
 pub mod quirks;
+mod secret_mask;
 mod tls;
 
-pub use client::{BmcSeen, Client, Patience, Redfish};
-pub use decide::{BootMode, BootWish, PowerAction, PowerState, Target};
+pub use bmc_queue::{BmcQueues, BmcSessionLocks};
+pub use client::{BmcTimeouts, Redfish, RedfishClient, SystemReport};
+pub use decide::{BmcBootMode, BootWish, NextBootSource, PowerAction, PowerState};
 pub use error::Error;
-pub use firesteel_facts::bmc_address::{Address, AddressError, BmcAddress, BootVia};
-pub use inventory::Inventory;
-pub use limit::{Doors, Lines};
-pub use outcome::{BootSet, OnceRead, PowerSent, PowerSet};
+pub use firesteel_facts::bmc_address::{AddressError, BmcAddress, BmcUrl, BootVia};
+pub use inventory::BmcInventory;
+pub use power_outcome::{BootSet, OverrideReading, PowerSent, PowerSet};
 pub use tls::Tls;
 
 /// Login of one BMC.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct BmcCredentials {
     pub username: String,
     pub password: String,
 }
 
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for BmcCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Credentials(…)")
+        f.write_str("BmcCredentials(…)")
     }
 }

@@ -8,7 +8,7 @@
 //! A password is shown to the BMC once per login: what refuses a session because of the login is not asked again
 //! by Basic. So one refused login here is one that the BMC counts, and who counts the refusals (an account is
 //! locked after a few) counts right. Where there is no place for a session, a refusal of Basic says nothing of the
-//! password: most such BMCs take sessions only. That is tried seldom (see [`crate::limit`]).
+//! password: most such BMCs take sessions only. That is tried seldom (see [`crate::bmc_queue`]).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,14 +16,14 @@ use http::Method;
 use http::header::{HeaderValue, LOCATION};
 use serde_json::json;
 
-use crate::Credentials;
+use crate::BmcCredentials;
 use crate::address::own_path;
 use crate::error::{Error, SESSION};
-use crate::http::{Answer, Connection, Proof};
-use crate::model::{Collection, Session};
+use crate::http::{BmcConnection, BmcResponse, Proof};
+use crate::model::{Collection, RedfishSession};
 
 /// What is known of the login.
-pub(crate) struct Login {
+pub(crate) struct LoginState {
     pub(crate) proof: Proof,
     /// To be deleted at the end.
     pub(crate) session: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Login {
 
 /// What the answer to the wish for a session means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opened {
+enum LoginAnswer {
     Session,
     /// Nothing was said about the login.
     TryBasic,
@@ -51,55 +51,55 @@ const NO_PLACE: &[&str] = &["SessionLimitExceeded", "CreateLimitReached", "Maxim
 const NO_PLACE_WORDS: &[&str] = &["limit", "maximum", "exceed", "too many", "no free", "no more", "full"];
 
 /// Pure: `says` looks for a message identifier, and `text` is what the service says in words.
-fn judge(status: u16, has_token: bool, says: impl Fn(&str) -> bool, text: &str) -> Opened {
+fn judge(status: u16, has_token: bool, says: impl Fn(&str) -> bool, text: &str) -> LoginAnswer {
     let is_said = |list: &[&str]| list.iter().any(|id| says(id));
     let text = text.to_ascii_lowercase();
     let is_full = text.contains("session") && NO_PLACE_WORDS.iter().any(|word| text.contains(word));
     match status {
-        200..=299 if has_token => Opened::Session,
-        401 => Opened::LoginRefused,
-        300.. if is_said(NO_PLACE) => Opened::NoPlace,
-        400 | 403 if is_said(LOGIN_REFUSED) => Opened::LoginRefused,
-        300.. if is_full => Opened::NoPlace,
+        200..=299 if has_token => LoginAnswer::Session,
+        401 => LoginAnswer::LoginRefused,
+        300.. if is_said(NO_PLACE) => LoginAnswer::NoPlace,
+        400 | 403 if is_said(LOGIN_REFUSED) => LoginAnswer::LoginRefused,
+        300.. if is_full => LoginAnswer::NoPlace,
         // It has just shown its root, so it is not busy altogether.
-        503 if text.is_empty() => Opened::NoPlace,
+        503 if text.is_empty() => LoginAnswer::NoPlace,
         // A BMC that is busy stays so for the next request.
-        429 | 503 => Opened::Failed,
-        200..=299 | 404 | 405 | 500.. => Opened::TryBasic,
+        429 | 503 => LoginAnswer::Failed,
+        200..=299 | 404 | 405 | 500.. => LoginAnswer::TryBasic,
         // It may have counted the login: showing the password again could be the one that locks the account.
-        _ => Opened::Failed,
+        _ => LoginAnswer::Failed,
     }
 }
 
 /// Logs in at a service that was found; `sessions` is its collection.
 pub(crate) async fn log_in(
-    connection: &Connection,
-    credentials: &Credentials,
+    connection: &BmcConnection,
+    credentials: &BmcCredentials,
     sessions: Option<&str>,
-) -> Result<Login, Error> {
+) -> Result<LoginState, Error> {
     let Some(path) = sessions else { return basic(credentials, false) };
     let body = json!({"UserName": credentials.username, "Password": credentials.password});
     let answer = connection.change(Method::POST, path, &Proof::None, &body, None).await?;
     let token = answer.headers.get("x-auth-token").cloned();
     let said = answer.message().unwrap_or_default();
-    match (judge(answer.status.as_u16(), token.is_some(), |id| answer.says(id), &said), token) {
-        (Opened::Session, Some(mut token)) => {
+    match (judge(answer.status.as_u16(), token.is_some(), |id| answer.has_message_id(id), &said), token) {
+        (LoginAnswer::Session, Some(mut token)) => {
             token.set_sensitive(true);
             let proof = Proof::Session(token);
             let session = match session_path(&answer, path) {
                 Some(session) => Some(session),
                 None => only_session(connection, path, &proof).await,
             };
-            Ok(Login { session, proof, is_in_place_of_session: false })
+            Ok(LoginState { session, proof, is_in_place_of_session: false })
         }
-        (Opened::LoginRefused, _) => Err(Error::Unauthorized),
-        (Opened::NoPlace, _) if connection.line().may_try_basic() => basic(credentials, true),
-        (Opened::NoPlace, _) => Err(Error::NoSessionNorBasic),
-        (Opened::TryBasic | Opened::Session, _) => {
+        (LoginAnswer::LoginRefused, _) => Err(Error::Unauthorized),
+        (LoginAnswer::NoPlace, _) if connection.line().may_try_basic() => basic(credentials, true),
+        (LoginAnswer::NoPlace, _) => Err(Error::NoSessionNorBasic),
+        (LoginAnswer::TryBasic | LoginAnswer::Session, _) => {
             tracing::debug!(status = answer.status.as_u16(), "the BMC gives no session: Basic authentication");
             basic(credentials, false)
         }
-        (Opened::Failed, _) => match answer.accepted(SESSION, path) {
+        (LoginAnswer::Failed, _) => match answer.accepted(SESSION, path) {
             Err(error) => Err(error),
             Ok(_) => basic(credentials, false),
         },
@@ -108,8 +108,8 @@ pub(crate) async fn log_in(
 
 /// Where the session is: by its own body, by `Location` (a path by the specification, and a whole URL on some
 /// services), or by its identifier in the collection.
-fn session_path(answer: &Answer, sessions: &str) -> Option<String> {
-    let session: Session = serde_json::from_slice(&answer.body).unwrap_or_default();
+fn session_path(answer: &BmcResponse, sessions: &str) -> Option<String> {
+    let session: RedfishSession = serde_json::from_slice(&answer.body).unwrap_or_default();
     let sessions = sessions.trim_end_matches('/');
     let is_session = |path: &&str| {
         let below = path.split_once(sessions).map(|(_, rest)| rest.trim_matches('/'));
@@ -129,7 +129,7 @@ fn session_path(answer: &Answer, sessions: &str) -> Option<String> {
 }
 
 /// The one session that there is, where ours is not named: of several, another's could be ended.
-async fn only_session(connection: &Connection, sessions: &str, proof: &Proof) -> Option<String> {
+async fn only_session(connection: &BmcConnection, sessions: &str, proof: &Proof) -> Option<String> {
     let answer = connection.get(sessions, proof).await.ok()?;
     let all = answer.json_if_there::<Collection>()?.members.unwrap_or_default();
     let path = match all.as_slice() {
@@ -142,16 +142,16 @@ async fn only_session(connection: &Connection, sessions: &str, proof: &Proof) ->
     path
 }
 
-fn basic(credentials: &Credentials, is_in_place_of_session: bool) -> Result<Login, Error> {
+fn basic(credentials: &BmcCredentials, is_in_place_of_session: bool) -> Result<LoginState, Error> {
     let pair = format!("{}:{}", credentials.username, credentials.password);
     let mut value =
         HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).map_err(|_| Error::Unauthorized)?;
     value.set_sensitive(true);
-    Ok(Login { proof: Proof::Basic(value), session: None, is_in_place_of_session })
+    Ok(LoginState { proof: Proof::Basic(value), session: None, is_in_place_of_session })
 }
 
 /// Ends a session. Without it the BMC ends it by itself after a while.
-pub(crate) async fn log_out(connection: &Connection, path: &str, proof: &Proof) {
+pub(crate) async fn log_out(connection: &BmcConnection, path: &str, proof: &Proof) {
     match connection.delete(path, proof).await {
         Ok(answer) if answer.status.is_success() || answer.status.as_u16() == 404 => {}
         Ok(answer) => tracing::debug!(status = answer.status.as_u16(), "the BMC's session was left open"),
@@ -175,35 +175,35 @@ mod tests {
     fn a_refused_login_is_never_shown_again_and_a_missing_service_is_none() {
         let says = |given: &'static str| move |id: &str| given.contains(id);
         for (status, said, opened) in [
-            (201, "", Opened::TryBasic),
-            (401, "", Opened::LoginRefused),
+            (201, "", LoginAnswer::TryBasic),
+            (401, "", LoginAnswer::LoginRefused),
             // iLO
-            (400, "iLO.2.14.UnauthorizedLoginAttempt", Opened::LoginRefused),
-            (400, "Base.1.4.PropertyMissing", Opened::Failed),
-            (403, "Base.1.0.AccessDenied", Opened::LoginRefused),
-            (403, "", Opened::Failed),
-            (403, "Base.1.8.SessionLimitExceeded", Opened::NoPlace),
-            (400, "Base.1.8.CreateLimitReachedForResource", Opened::NoPlace),
+            (400, "iLO.2.14.UnauthorizedLoginAttempt", LoginAnswer::LoginRefused),
+            (400, "Base.1.4.PropertyMissing", LoginAnswer::Failed),
+            (403, "Base.1.0.AccessDenied", LoginAnswer::LoginRefused),
+            (403, "", LoginAnswer::Failed),
+            (403, "Base.1.8.SessionLimitExceeded", LoginAnswer::NoPlace),
+            (400, "Base.1.8.CreateLimitReachedForResource", LoginAnswer::NoPlace),
             // iDRAC
-            (503, "IDRAC.2.4.RAC0218", Opened::NoPlace),
-            (503, "", Opened::NoPlace),
-            (429, "", Opened::Failed),
-            (404, "", Opened::TryBasic),
-            (405, "", Opened::TryBasic),
-            (500, "", Opened::TryBasic),
-            (501, "", Opened::TryBasic),
+            (503, "IDRAC.2.4.RAC0218", LoginAnswer::NoPlace),
+            (503, "", LoginAnswer::NoPlace),
+            (429, "", LoginAnswer::Failed),
+            (404, "", LoginAnswer::TryBasic),
+            (405, "", LoginAnswer::TryBasic),
+            (500, "", LoginAnswer::TryBasic),
+            (501, "", LoginAnswer::TryBasic),
         ] {
             assert_eq!(judge(status, false, says(said), ""), opened, "{status} {said}");
         }
-        assert_eq!(judge(201, true, says(""), ""), Opened::Session);
+        assert_eq!(judge(201, true, says(""), ""), LoginAnswer::Session);
         for (status, text, opened) in [
-            (503, "The maximum number of sessions is reached", Opened::NoPlace),
-            (400, "Too many user sessions", Opened::NoPlace),
-            (503, "The service is busy", Opened::Failed),
-            (403, "The session may not be made", Opened::Failed),
+            (503, "The maximum number of sessions is reached", LoginAnswer::NoPlace),
+            (400, "Too many user sessions", LoginAnswer::NoPlace),
+            (503, "The service is busy", LoginAnswer::Failed),
+            (403, "The session may not be made", LoginAnswer::Failed),
         ] {
             assert_eq!(judge(status, false, says(""), text), opened, "{status} {text}");
         }
-        assert_eq!(judge(401, false, says(""), "session limit"), Opened::LoginRefused);
+        assert_eq!(judge(401, false, says(""), "session limit"), LoginAnswer::LoginRefused);
     }
 }

@@ -9,14 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 pub use parts::{
-    Condition, Manager, Memory, MemorySummary, Processor, ProcessorSummary, SecureBoot, Software, UpdateService,
+    Manager, MemorySummary, ProcessorSummary, RedfishMemory, RedfishProcessor, RedfishStatus, SecureBoot, Software,
+    UpdateService,
 };
 
 /// A list in an answer; a BMC has no hundred systems or NICs.
 pub const MEMBERS_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Link {
+pub struct RedfishLink {
     #[serde(rename = "@odata.id", default, deserialize_with = "lenient")]
     pub id: Option<String>,
 }
@@ -31,11 +32,11 @@ pub struct ServiceRoot {
     #[serde(deserialize_with = "lenient")]
     pub product: Option<String>,
     #[serde(deserialize_with = "lenient")]
-    pub systems: Option<Link>,
+    pub systems: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
-    pub update_service: Option<Link>,
+    pub update_service: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
-    pub session_service: Option<Link>,
+    pub session_service: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
     pub links: Option<RootLinks>,
 }
@@ -52,20 +53,20 @@ impl ServiceRoot {
 #[serde(rename_all = "PascalCase", default)]
 pub struct RootLinks {
     #[serde(deserialize_with = "lenient")]
-    pub sessions: Option<Link>,
+    pub sessions: Option<RedfishLink>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Collection {
     #[serde(deserialize_with = "lenient")]
-    pub members: Option<Vec<Link>>,
+    pub members: Option<Vec<RedfishLink>>,
 }
 
 /// A session that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Session {
+pub struct RedfishSession {
     #[serde(rename = "@odata.id", deserialize_with = "lenient")]
     pub link: Option<String>,
     #[serde(rename = "Id", deserialize_with = "lenient")]
@@ -74,7 +75,7 @@ pub struct Session {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct System {
+pub struct RedfishSystem {
     #[serde(deserialize_with = "lenient")]
     pub power_state: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -90,19 +91,19 @@ pub struct System {
     #[serde(deserialize_with = "lenient")]
     pub actions: Option<Actions>,
     #[serde(deserialize_with = "lenient")]
-    pub ethernet_interfaces: Option<Link>,
+    pub ethernet_interfaces: Option<RedfishLink>,
     #[serde(rename = "@odata.etag", deserialize_with = "lenient")]
     pub etag: Option<String>,
     #[serde(rename = "@Redfish.Settings", deserialize_with = "lenient")]
-    pub settings: Option<Settings>,
+    pub settings: Option<RedfishSettings>,
     #[serde(deserialize_with = "lenient")]
     pub links: Option<SystemLinks>,
     #[serde(deserialize_with = "lenient")]
-    pub secure_boot: Option<Link>,
+    pub secure_boot: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
-    pub processors: Option<Link>,
+    pub processors: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
-    pub memory: Option<Link>,
+    pub memory: Option<RedfishLink>,
     #[serde(rename = "SKU", deserialize_with = "lenient")]
     pub sku: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -110,14 +111,14 @@ pub struct System {
     #[serde(deserialize_with = "lenient")]
     pub bios_version: Option<String>,
     #[serde(deserialize_with = "lenient")]
-    pub status: Option<Condition>,
+    pub status: Option<RedfishStatus>,
     #[serde(deserialize_with = "lenient")]
     pub memory_summary: Option<MemorySummary>,
     #[serde(deserialize_with = "lenient")]
     pub processor_summary: Option<ProcessorSummary>,
 }
 
-impl System {
+impl RedfishSystem {
     /// What the resource's own reset action takes; empty: not said.
     #[must_use]
     pub fn resets_allowed(&self) -> &[String] {
@@ -126,19 +127,19 @@ impl System {
     }
 }
 
-/// `@Redfish.Settings` (DSP0266, section 9.10).
+/// `@Redfish.RedfishSettings` (DSP0266, section 9.10).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Settings {
+pub struct RedfishSettings {
     #[serde(deserialize_with = "lenient")]
-    pub settings_object: Option<Link>,
+    pub settings_object: Option<RedfishLink>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SystemLinks {
     #[serde(deserialize_with = "lenient")]
-    pub managed_by: Option<Vec<Link>>,
+    pub managed_by: Option<Vec<RedfishLink>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -161,12 +162,12 @@ pub struct Boot {
 #[serde(default)]
 pub struct Actions {
     #[serde(rename = "#ComputerSystem.Reset", deserialize_with = "lenient")]
-    pub reset: Option<Reset>,
+    pub reset: Option<ResetActionInfo>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Reset {
+pub struct ResetActionInfo {
     #[serde(deserialize_with = "lenient")]
     pub target: Option<String>,
     #[serde(rename = "ResetType@Redfish.AllowableValues", deserialize_with = "lenient")]
@@ -249,24 +250,24 @@ pub fn parse_mac(text: &str) -> Option<Mac> {
 
 /// For fuzzing: reads `body` as each resource.
 pub fn check(body: &[u8]) {
-    use crate::decide::{BootMode, BootWish, PowerAction, Target, plan_boot, plan_power};
+    use crate::decide::{BmcBootMode, BootWish, NextBootSource, PowerAction, plan_boot, plan_power};
     let root: Option<ServiceRoot> = serde_json::from_slice(body).ok();
-    let system: Option<System> = serde_json::from_slice(body).ok();
+    let system: Option<RedfishSystem> = serde_json::from_slice(body).ok();
     if let (Some(root), Some(system)) = (root, system) {
-        let quirks = crate::quirks::quirks_of(&crate::quirks::Identity::of(&root, &system));
+        let quirks = crate::quirks::quirks_of(&crate::quirks::QuirkSubject::of(&root, &system));
         for action in PowerAction::ALL {
             drop(plan_power(&system, action, quirks));
         }
-        for target in Target::ALL {
-            drop(plan_boot(&system, &BootWish { mode: Some(BootMode::Uefi), ..BootWish::once(target) }, quirks));
+        for target in NextBootSource::ALL {
+            drop(plan_boot(&system, &BootWish { mode: Some(BmcBootMode::Uefi), ..BootWish::once(target) }, quirks));
         }
     }
     drop(serde_json::from_slice::<Collection>(body));
     let kinds: [fn(&[u8]) -> bool; 6] = [
         |body: &[u8]| serde_json::from_slice::<Manager>(body).is_ok(),
         |body: &[u8]| serde_json::from_slice::<SecureBoot>(body).is_ok(),
-        |body: &[u8]| serde_json::from_slice::<Memory>(body).is_ok(),
-        |body: &[u8]| serde_json::from_slice::<Processor>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<RedfishMemory>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<RedfishProcessor>(body).is_ok(),
         |body: &[u8]| serde_json::from_slice::<Software>(body).is_ok(),
         |body: &[u8]| serde_json::from_slice::<ActionInfo>(body).is_ok(),
     ];
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn odd_fields_do_not_hide_the_others() {
-        let system: System = serde_json::from_str(
+        let system: RedfishSystem = serde_json::from_str(
             r##"{"PowerState":"On","SerialNumber":null,"Model":7,"Boot":"none","Actions":{"#ComputerSystem.Reset":{"target":"/redfish/v1/x","ResetType@Redfish.AllowableValues":"On"}}}"##,
         )
         .unwrap();

@@ -4,11 +4,11 @@
 //! service root), by what the system says (`Manufacturer`, `Model`), and by the manager's firmware.
 //! All rows that fit count. Each names where the difference was reported; none was taken over unread.
 
-use crate::model::{ServiceRoot, System};
+use crate::model::{RedfishSystem, ServiceRoot};
 
 /// What differs, of all rows that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Quirks {
+pub struct BmcQuirks {
     /// Drops an override that does not repeat the mode, even where it is unchanged, or refuses it.
     pub repeats_mode: bool,
     /// "Once" becomes "Continuous" and stays: the override has to be taken back.
@@ -35,7 +35,7 @@ pub struct Quirks {
 
 /// What a row is found by.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Identity<'a> {
+pub struct QuirkSubject<'a> {
     /// `Vendor` of the service root.
     pub vendor: &'a str,
     /// `Product` of the service root.
@@ -48,9 +48,9 @@ pub struct Identity<'a> {
     pub firmware: &'a str,
 }
 
-impl<'a> Identity<'a> {
+impl<'a> QuirkSubject<'a> {
     #[must_use]
-    pub fn of(root: &'a ServiceRoot, system: &'a System) -> Self {
+    pub fn of(root: &'a ServiceRoot, system: &'a RedfishSystem) -> Self {
         Self {
             vendor: root.vendor.as_deref().unwrap_or_default(),
             product: root.product.as_deref().unwrap_or_default(),
@@ -62,14 +62,14 @@ impl<'a> Identity<'a> {
 }
 
 /// One difference. Texts are in lower case; empty ones fit all.
-struct Row {
+struct QuirkRow {
     /// The beginning of the service's `Vendor` or the system's `Manufacturer`.
     vendor: &'static str,
     /// In the service's `Product` or the system's `Model`.
     model: &'static str,
     /// Beginnings of the manager's firmware version.
     firmware: &'static [&'static str],
-    set: fn(&mut Quirks),
+    set: fn(&mut BmcQuirks),
     /// What was seen, in words.
     #[cfg_attr(not(test), allow(dead_code, reason = "for readers, and the test that wants one in each row"))]
     seen: &'static str,
@@ -78,45 +78,45 @@ struct Row {
     source: &'static str,
 }
 
-const ANY: Row = Row { vendor: "", model: "", firmware: &[], set: |_| {}, seen: "", source: "" };
+const ANY: QuirkRow = QuirkRow { vendor: "", model: "", firmware: &[], set: |_| {}, seen: "", source: "" };
 
-const ROWS: &[Row] = &[
-    Row {
+const ROWS: &[QuirkRow] = &[
+    QuirkRow {
         vendor: "supermicro",
         set: |quirks| quirks.repeats_mode = true,
         seen: "X11 and X12 answer 200 to an override without the mode, and boot the disk",
         source: "github.com/redhat-performance/jetlag/issues/18",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "supermicro",
         set: |quirks| quirks.virtual_cd_is_usb_cd = true,
         seen: "the virtual CD boots as UsbCd",
         source: "github.com/redhat-performance/jetlag/pull/152",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "ami",
         set: |quirks| quirks.boot_in_settings = true,
         seen: "a PATCH of the system is refused: the boot belongs to the settings resource Systems/Self/SD",
         source: "github.com/DMTF/Redfish-Tacklebox/issues/144",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "asrock",
         set: |quirks| quirks.boot_in_settings = true,
         seen: "as AMI, whose firmware it is",
         source: "github.com/DMTF/Redfish-Tacklebox/issues/144",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "ami",
         set: |quirks| quirks.repeats_mode = true,
         seen: "an override is not taken back without the mode: a required property",
         source: "github.com/ansible-collections/community.general/issues/11542",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "hp",
         set: |quirks| {
             quirks.clears_with_pxe = true;
@@ -126,7 +126,7 @@ const ROWS: &[Row] = &[
         source: "github.com/ironcore-dev/metal-operator/pull/998, github.com/stmcginnis/gofish/pull/57",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "hp",
         model: "gen11",
         set: |quirks| quirks.ignores_http_boot_uri = true,
@@ -134,21 +134,21 @@ const ROWS: &[Row] = &[
         source: "github.com/dsx-ai-factory/libredfish/pull/76",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "dell",
         set: |quirks| quirks.ignores_http_boot_uri = true,
         seen: "there is no HttpBootUri: HttpDev1Uri of the BIOS is what counts",
         source: "github.com/bmc-toolbox/bmclib/pull/463",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "dell",
         set: |quirks| quirks.changes_mode_by_job = true,
         seen: "a change of the boot mode is a BIOS job in the iDRAC's queue, which runs when the system starts",
         source: "github.com/dell/terraform-provider-redfish/issues/149",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "dell",
         // iDRAC 8 and the first years of iDRAC 9.
         firmware: &["1.", "2.", "3.", "4."],
@@ -158,7 +158,7 @@ const ROWS: &[Row] = &[
                  github.com/ansible-collections/community.general/issues/3423",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "lenovo",
         set: |quirks| {
             quirks.wants_etag = true;
@@ -171,14 +171,14 @@ const ROWS: &[Row] = &[
                  github.com/dsx-ai-factory/libredfish/pull/74",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "gigabyte",
         set: |quirks| quirks.wants_etag = true,
         seen: "answers that the request did not provide the required precondition",
         source: "github.com/ansible-collections/community.general/pull/6434",
         ..ANY
     },
-    Row {
+    QuirkRow {
         vendor: "sushy emulator",
         set: |quirks| {
             quirks.once_stays = true;
@@ -193,10 +193,10 @@ const ROWS: &[Row] = &[
 
 /// The differences of a service that says this of itself.
 #[must_use]
-pub fn quirks_of(identity: &Identity<'_>) -> Quirks {
+pub fn quirks_of(identity: &QuirkSubject<'_>) -> BmcQuirks {
     let begins = |text: &str, with: &str| text.trim_start().to_ascii_lowercase().starts_with(with);
     let has = |text: &str, part: &str| text.to_ascii_lowercase().contains(part);
-    let mut quirks = Quirks::default();
+    let mut quirks = BmcQuirks::default();
     for row in ROWS {
         let fits = (begins(identity.vendor, row.vendor) || begins(identity.manufacturer, row.vendor))
             && (has(identity.product, row.model) || has(identity.model, row.model))
@@ -212,8 +212,8 @@ pub fn quirks_of(identity: &Identity<'_>) -> Quirks {
 mod tests {
     use super::*;
 
-    fn of(vendor: &str, manufacturer: &str) -> Quirks {
-        quirks_of(&Identity { vendor, manufacturer, ..Identity::default() })
+    fn of(vendor: &str, manufacturer: &str) -> BmcQuirks {
+        quirks_of(&QuirkSubject { vendor, manufacturer, ..QuirkSubject::default() })
     }
 
     #[test]
@@ -227,16 +227,17 @@ mod tests {
         assert!(of("AMI", "ASRockRack").boot_in_settings && of("AMI", "ASRockRack").repeats_mode);
         assert!(of("", "Sushy Emulator").once_stays);
         assert!(of("", "Lenovo").wants_etag);
-        assert_eq!(of("", ""), Quirks::default());
-        assert_eq!(of("Contoso", "Firesteel"), Quirks::default());
+        assert_eq!(of("", ""), BmcQuirks::default());
+        assert_eq!(of("Contoso", "Firesteel"), BmcQuirks::default());
     }
 
     #[test]
     fn rows_fit_by_model_and_firmware() {
-        let dell = |firmware| quirks_of(&Identity { manufacturer: "Dell Inc.", firmware, ..Identity::default() });
+        let dell =
+            |firmware| quirks_of(&QuirkSubject { manufacturer: "Dell Inc.", firmware, ..QuirkSubject::default() });
         assert!(dell("2.60.60.60").cd_may_be_physical && dell("3.30.30.30").cd_may_be_physical);
         assert!(!dell("7.10.30.00").cd_may_be_physical && !dell("").cd_may_be_physical);
-        let hpe = |model| quirks_of(&Identity { manufacturer: "HPE", model, ..Identity::default() });
+        let hpe = |model| quirks_of(&QuirkSubject { manufacturer: "HPE", model, ..QuirkSubject::default() });
         assert!(hpe("ProLiant DL380a Gen11").ignores_http_boot_uri && hpe("ProLiant DL380a Gen11").clears_with_pxe);
         assert!(!hpe("ProLiant DL380 Gen10").ignores_http_boot_uri);
     }
@@ -246,9 +247,9 @@ mod tests {
         for row in ROWS {
             assert!(!row.vendor.is_empty() && !row.seen.is_empty() && !row.source.is_empty());
             assert_eq!((row.vendor, row.model), (&*row.vendor.to_ascii_lowercase(), &*row.model.to_ascii_lowercase()));
-            let mut quirks = Quirks::default();
+            let mut quirks = BmcQuirks::default();
             (row.set)(&mut quirks);
-            assert_ne!(quirks, Quirks::default(), "{} changes nothing", row.vendor);
+            assert_ne!(quirks, BmcQuirks::default(), "{} changes nothing", row.vendor);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a BMC's certificate is judged, and what is said where no connection comes of it.
 
 mod key;
-mod old;
+mod legacy_tls;
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(crate) async fn refusal(error: &rustls::Error, dialer: &Dialer, origin: &Url
         return Error::Tls { detail };
     }
     let has_nothing_in_common = matches!(error, rustls::Error::AlertReceived(_) | rustls::Error::PeerIncompatible(_));
-    match if has_nothing_in_common { old::offer(dialer, origin).await } else { None } {
+    match if has_nothing_in_common { legacy_tls::offer(dialer, origin).await } else { None } {
         Some(offer) => Error::TlsTooOld { offer },
         None => Error::TlsFailed { detail },
     }
@@ -57,7 +57,7 @@ pub(crate) async fn refusal(error: &rustls::Error, dialer: &Dialer, origin: &Url
 
 /// The same where the BMC ended the connection without a word. `None`: its TLS is not what is wrong.
 pub(crate) async fn broken_off(dialer: &Dialer, origin: &Url) -> Option<Error> {
-    old::offer(dialer, origin).await.map(|offer| Error::TlsTooOld { offer })
+    legacy_tls::offer(dialer, origin).await.map(|offer| Error::TlsTooOld { offer })
 }
 
 /// Takes every certificate, but still checks that the peer holds its key, whichever key it is.
@@ -107,7 +107,7 @@ pub(crate) fn check(bytes: &[u8]) {
         let schemes = [SignatureScheme::RSA_PSS_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
         assert!(schemes.into_iter().all(|scheme| key.verify(scheme, b"a handshake", bytes).is_err()));
     }
-    old::check(bytes);
+    legacy_tls::check(bytes);
 }
 
 /// The peer signed the handshake with the key in its certificate.

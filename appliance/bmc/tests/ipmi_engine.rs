@@ -6,40 +6,40 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use firesteel_bmc::ipmi::Privilege;
-use firesteel_bmc::ipmi::command::{self, Control, Request};
-use firesteel_bmc::ipmi::engine::{Engine, Event, HEARD_BYTES_MAX, KEEP_ALIVE};
-use firesteel_bmc::ipmi::packet::{self, Frame};
-use firesteel_bmc::ipmi::suite::{Random, Suite};
-use firesteel_bmc::{Credentials, Error};
-use firesteel_bmc_fakes::ipmi::{FakeIpmi, Fault};
+use firesteel_bmc::ipmi::command::{self, ChassisControl, IpmiCommand};
+use firesteel_bmc::ipmi::engine::{HEARD_BYTES_MAX, IpmiEngine, IpmiSessionEvent, KEEP_ALIVE};
+use firesteel_bmc::ipmi::packet::{self, IpmiFrame};
+use firesteel_bmc::ipmi::suite::{SessionRandom, Suite};
+use firesteel_bmc::{BmcCredentials, Error};
+use firesteel_bmc_fakes::ipmi::{FakeIpmi, IpmiFault};
 use proptest::prelude::*;
 
 const STEPS_MAX: usize = 1000;
 
-fn credentials() -> Credentials {
-    Credentials { username: "admin".into(), password: "correct horse".into() }
+fn credentials() -> BmcCredentials {
+    BmcCredentials { username: "admin".into(), password: "correct horse".into() }
 }
 
 struct Bench {
     fake: FakeIpmi,
-    engine: Engine,
+    engine: IpmiEngine,
     now: Duration,
 }
 
 impl Bench {
-    fn with(credentials: &Credentials, privilege: Privilege, faults: &[Fault]) -> Self {
+    fn with(credentials: &BmcCredentials, privilege: Privilege, faults: &[IpmiFault]) -> Self {
         let fake = FakeIpmi::new(self::credentials(), 1);
         fake.state().faults = faults.to_vec();
         let now = Duration::from_secs(1000);
-        let engine = Engine::new(credentials, privilege, Random::from_seed(&[2; 32]), now).unwrap();
+        let engine = IpmiEngine::new(credentials, privilege, SessionRandom::from_seed(&[2; 32]), now).unwrap();
         Self { fake, engine, now }
     }
 
-    fn new(faults: &[Fault]) -> Self {
+    fn new(faults: &[IpmiFault]) -> Self {
         Self::with(&credentials(), Privilege::Administrator, faults)
     }
 
-    fn open(faults: &[Fault]) -> Self {
+    fn open(faults: &[IpmiFault]) -> Self {
         let mut bench = Self::new(&[]);
         bench.opens();
         bench.fake.state().faults = faults.to_vec();
@@ -48,7 +48,7 @@ impl Bench {
 
     fn opens(&mut self) {
         let event = self.run();
-        assert!(matches!(event, Event::Opened), "{event:?}");
+        assert!(matches!(event, IpmiSessionEvent::Opened), "{event:?}");
     }
 
     fn pass(&mut self) {
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     /// Until something has happened.
-    fn run(&mut self) -> Event {
+    fn run(&mut self) -> IpmiSessionEvent {
         for _ in 0..STEPS_MAX {
             self.pass();
             if let Some(event) = self.engine.take_event() {
@@ -72,26 +72,28 @@ impl Bench {
         panic!("nothing happens");
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Error> {
+    fn ask(&mut self, request: &IpmiCommand) -> Result<Vec<u8>, Error> {
         self.engine.ask(request, self.now);
         match self.run() {
-            Event::Answered(reply) => reply.accepted(request.what),
-            Event::Failed(error) => Err(error),
-            event @ (Event::Opened | Event::Closed) => panic!("{event:?}"),
+            IpmiSessionEvent::Answered(reply) => reply.accepted(request.what),
+            IpmiSessionEvent::Failed(error) => Err(error),
+            event @ (IpmiSessionEvent::Opened | IpmiSessionEvent::Closed) => panic!("{event:?}"),
         }
     }
 
     fn fails(mut self) -> Error {
         match self.run() {
-            Event::Failed(error) => error,
-            event @ (Event::Opened | Event::Answered(_) | Event::Closed) => panic!("{event:?}"),
+            IpmiSessionEvent::Failed(error) => error,
+            event @ (IpmiSessionEvent::Opened | IpmiSessionEvent::Answered(_) | IpmiSessionEvent::Closed) => {
+                panic!("{event:?}")
+            }
         }
     }
 }
 
 #[test]
 fn a_serial_port_is_heard_whole_and_once() {
-    for faults in [&[][..], &[Fault::Loses(5)], &[Fault::Repeats], &[Fault::Malformed]] {
+    for faults in [&[][..], &[IpmiFault::Loses(5)], &[IpmiFault::Repeats], &[IpmiFault::Malformed]] {
         let mut bench = Bench::open(faults);
         assert!(bench.ask(&command::activate_console()).is_err(), "there is none");
         let lines: Vec<_> = (0..40).map(|number| format!("line {number}\n").into_bytes()).collect();
@@ -102,7 +104,7 @@ fn a_serial_port_is_heard_whole_and_once() {
         // Whatever is sent to the fake makes it say again what was not acknowledged.
         for _ in 0..120 {
             bench.ask(&command::chassis_status()).unwrap();
-            heard.extend(bench.engine.take_heard());
+            heard.extend(bench.engine.take_console_data());
         }
         assert_eq!(String::from_utf8(heard).unwrap(), String::from_utf8(lines.concat()).unwrap(), "{faults:?}");
         // For one listener at a time.
@@ -121,7 +123,7 @@ fn of_a_serial_port_that_nobody_reads_the_newest_is_kept() {
     for _ in 0..200 {
         bench.ask(&command::chassis_status()).unwrap();
     }
-    let heard = bench.engine.take_heard();
+    let heard = bench.engine.take_console_data();
     assert_eq!((heard.len(), heard.last()), (HEARD_BYTES_MAX, Some(&199)));
     assert!(bench.engine.take_loss() && !bench.engine.take_loss(), "told once");
 }
@@ -134,8 +136,8 @@ fn a_console_ends_with_its_session() {
     bench.ask(&command::activate_console()).unwrap();
     bench.engine.listen();
     bench.ask(&command::chassis_status()).unwrap();
-    assert_eq!((bench.engine.take_heard(), bench.engine.take_loss()), (b"one".to_vec(), false));
-    bench.fake.state().faults = vec![Fault::Silent];
+    assert_eq!((bench.engine.take_console_data(), bench.engine.take_loss()), (b"one".to_vec(), false));
+    bench.fake.state().faults = vec![IpmiFault::Silent];
     let begin = bench.now;
     while bench.engine.is_listening() {
         assert!(bench.now < begin + 2 * KEEP_ALIVE, "it listens to nobody");
@@ -147,12 +149,12 @@ fn a_console_ends_with_its_session() {
 
 #[test]
 fn a_bmc_that_chooses_its_suite_itself_is_offered_that_one() {
-    let mut bench = Bench::new(&[Fault::ChoosesSuite]);
+    let mut bench = Bench::new(&[IpmiFault::ChoosesSuite]);
     bench.fake.state().suites = vec![Suite::Sha1];
     bench.opens();
     assert_eq!(bench.engine.suite(), Suite::Sha1);
     assert_eq!(bench.fake.state().opened, 2, "what it chose was offered before it was used");
-    bench.ask(&command::chassis_control(Control::On)).unwrap();
+    bench.ask(&command::chassis_control(ChassisControl::On)).unwrap();
 }
 
 #[test]
@@ -163,11 +165,11 @@ fn a_session_is_opened_used_and_closed_with_either_suite() {
         bench.opens();
         assert_eq!(bench.engine.suite(), suites[0]);
         assert_eq!(bench.ask(&command::chassis_status()).unwrap()[0] & 1, 0);
-        bench.ask(&command::chassis_control(Control::On)).unwrap();
+        bench.ask(&command::chassis_control(ChassisControl::On)).unwrap();
         assert_eq!(bench.ask(&command::chassis_status()).unwrap()[0] & 1, 1);
         assert_eq!(bench.fake.state().sessions(), 1);
         bench.engine.close(bench.now);
-        assert!(matches!(bench.run(), Event::Closed));
+        assert!(matches!(bench.run(), IpmiSessionEvent::Closed));
         assert_eq!(bench.fake.state().sessions(), 0);
         assert_eq!(bench.now, Duration::from_secs(1000), "nothing had to be waited for");
         assert!(matches!(bench.ask(&command::chassis_status()), Err(Error::Timeout { .. })));
@@ -177,20 +179,20 @@ fn a_session_is_opened_used_and_closed_with_either_suite() {
 #[test]
 fn what_keeps_a_session_from_being_opened_is_told() {
     for (fault, error) in [
-        (Fault::RefusesSession(0x01), Error::NoSessionFree),
-        (Fault::RefusesSession(0x11), Error::Unsupported { what: "use cipher suite 17 or 3".into() }),
-        (Fault::OldVersion, Error::Unsupported { what: "speak IPMI 2.0 (RMCP+) here".into() }),
-        (Fault::Silent, Error::Unreachable { detail: "no answer to IPMI over LAN".into() }),
+        (IpmiFault::RefusesSession(0x01), Error::NoSessionFree),
+        (IpmiFault::RefusesSession(0x11), Error::Unsupported { what: "use cipher suite 17 or 3".into() }),
+        (IpmiFault::OldVersion, Error::Unsupported { what: "speak IPMI 2.0 (RMCP+) here".into() }),
+        (IpmiFault::Silent, Error::Unreachable { detail: "no answer to IPMI over LAN".into() }),
         (
-            Fault::Forged,
+            IpmiFault::Forged,
             Error::BadAnswer { what: "the privilege level".into(), detail: "its integrity code is wrong".into() },
         ),
     ] {
         assert_eq!(Bench::new(std::slice::from_ref(&fault)).fails(), error, "{fault:?}");
     }
-    assert!(matches!(Bench::new(&[Fault::BmcKey]).fails(), Error::Unsupported { what } if what.contains("Kg")));
-    assert!(matches!(Bench::new(&[Fault::RefusesSession(0x09)]).fails(), Error::Forbidden { .. }));
-    assert!(matches!(Bench::new(&[Fault::RefusesSession(0x77)]).fails(), Error::Refused { status: 0x77, .. }));
+    assert!(matches!(Bench::new(&[IpmiFault::BmcKey]).fails(), Error::Unsupported { what } if what.contains("Kg")));
+    assert!(matches!(Bench::new(&[IpmiFault::RefusesSession(0x09)]).fails(), Error::Forbidden { .. }));
+    assert!(matches!(Bench::new(&[IpmiFault::RefusesSession(0x77)]).fails(), Error::Refused { status: 0x77, .. }));
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn a_wrong_user_and_a_wrong_password_are_told_apart_and_hold_no_place() {
     for (username, password, error) in
         [("root", "correct horse", Error::UnknownUser), ("admin", "Correct horse", Error::WrongPassword)]
     {
-        let wrong = Credentials { username: username.into(), password: password.into() };
+        let wrong = BmcCredentials { username: username.into(), password: password.into() };
         let bench = Bench::with(&wrong, Privilege::Administrator, &[]);
         let fake = bench.fake.clone();
         assert_eq!(bench.fails(), error);
@@ -206,8 +208,8 @@ fn a_wrong_user_and_a_wrong_password_are_told_apart_and_hold_no_place() {
     }
     // The BMC learns of it, so that it does not wait for the end of this set-up.
     let mut bench =
-        Bench::with(&Credentials { password: "wrong".into(), ..credentials() }, Privilege::Administrator, &[]);
-    assert!(matches!(bench.run(), Event::Failed(Error::WrongPassword)));
+        Bench::with(&BmcCredentials { password: "wrong".into(), ..credentials() }, Privilege::Administrator, &[]);
+    assert!(matches!(bench.run(), IpmiSessionEvent::Failed(Error::WrongPassword)));
     bench.pass();
     assert_eq!(bench.fake.state().places(), 0);
 }
@@ -216,9 +218,10 @@ fn a_wrong_user_and_a_wrong_password_are_told_apart_and_hold_no_place() {
 fn logins_that_ipmi_has_no_room_for_are_told_before_anything_is_sent() {
     for (username, password) in [("a".repeat(17), "x".into()), ("a".into(), "x".repeat(21)), ("a\0".into(), "x".into())]
     {
-        let login = Credentials { username, password };
+        let login = BmcCredentials { username, password };
         let error =
-            Engine::new(&login, Privilege::Administrator, Random::from_seed(&[0; 32]), Duration::ZERO).unwrap_err();
+            IpmiEngine::new(&login, Privilege::Administrator, SessionRandom::from_seed(&[0; 32]), Duration::ZERO)
+                .unwrap_err();
         assert!(matches!(error, Error::UnfitLogin { .. }));
         assert!(!error.to_string().contains("xx"), "{error}");
     }
@@ -226,24 +229,27 @@ fn logins_that_ipmi_has_no_room_for_are_told_before_anything_is_sent() {
 
 #[test]
 fn a_lower_level_is_asked_for_where_the_address_says_so() {
-    let mut bench = Bench::with(&credentials(), Privilege::Operator, &[Fault::OperatorOnly]);
+    let mut bench = Bench::with(&credentials(), Privilege::Operator, &[IpmiFault::OperatorOnly]);
     bench.opens();
-    let mut bench = Bench::new(&[Fault::OperatorOnly]);
+    let mut bench = Bench::new(&[IpmiFault::OperatorOnly]);
     let event = bench.run();
-    assert!(matches!(&event, Event::Failed(Error::Forbidden { message }) if message.contains("0x81")), "{event:?}");
+    assert!(
+        matches!(&event, IpmiSessionEvent::Failed(Error::Forbidden { message }) if message.contains("0x81")),
+        "{event:?}"
+    );
     bench.engine.close(bench.now);
-    assert!(matches!(bench.run(), Event::Closed));
+    assert!(matches!(bench.run(), IpmiSessionEvent::Closed));
     assert_eq!(bench.fake.state().sessions(), 0, "it was open all the same");
 }
 
 #[test]
 fn lost_datagrams_are_sent_again_and_nothing_is_done_twice() {
     for of in 3..=9 {
-        let mut bench = Bench::new(&[Fault::Loses(of)]);
+        let mut bench = Bench::new(&[IpmiFault::Loses(of)]);
         bench.opens();
-        bench.ask(&command::chassis_control(Control::On)).unwrap();
+        bench.ask(&command::chassis_control(ChassisControl::On)).unwrap();
         for _ in 0..5 {
-            bench.ask(&command::chassis_control(Control::Reset)).unwrap();
+            bench.ask(&command::chassis_control(ChassisControl::Reset)).unwrap();
             bench.ask(&command::chassis_status()).unwrap();
         }
         assert_eq!(bench.fake.state().controls, [1, 3, 3, 3, 3, 3], "one of {of} is lost");
@@ -252,10 +258,14 @@ fn lost_datagrams_are_sent_again_and_nothing_is_done_twice() {
 
 #[test]
 fn noise_and_repetitions_change_nothing() {
-    for faults in [&[Fault::Malformed][..], &[Fault::Repeats], &[Fault::Malformed, Fault::Repeats, Fault::Loses(4)]] {
+    for faults in [
+        &[IpmiFault::Malformed][..],
+        &[IpmiFault::Repeats],
+        &[IpmiFault::Malformed, IpmiFault::Repeats, IpmiFault::Loses(4)],
+    ] {
         let mut bench = Bench::new(faults);
         bench.opens();
-        bench.ask(&command::chassis_control(Control::On)).unwrap();
+        bench.ask(&command::chassis_control(ChassisControl::On)).unwrap();
         assert_eq!(bench.ask(&command::chassis_status()).unwrap()[0] & 1, 1);
         assert!(bench.ask(&command::system_guid()).unwrap().len() == 16);
     }
@@ -263,35 +273,35 @@ fn noise_and_repetitions_change_nothing() {
 
 #[test]
 fn a_set_up_that_the_bmc_forgot_begins_anew() {
-    let mut bench = Bench::new(&[Fault::ForgetsSetUp]);
+    let mut bench = Bench::new(&[IpmiFault::ForgetsSetUp]);
     bench.opens();
     assert_eq!(bench.fake.state().opened, 2);
 }
 
 #[test]
 fn a_silent_bmc_is_given_up_in_a_bounded_time() {
-    let mut bench = Bench::new(&[Fault::Silent]);
-    assert!(matches!(bench.run(), Event::Failed(Error::Unreachable { .. })));
+    let mut bench = Bench::new(&[IpmiFault::Silent]);
+    assert!(matches!(bench.run(), IpmiSessionEvent::Failed(Error::Unreachable { .. })));
     assert_eq!(bench.now, Duration::from_secs(1015));
-    let mut bench = Bench::open(&[Fault::Silent]);
+    let mut bench = Bench::open(&[IpmiFault::Silent]);
     assert_eq!(bench.ask(&command::chassis_status()), Err(Error::Timeout { what: "the chassis status".into() }));
     assert_eq!(bench.now, Duration::from_secs(1015));
     bench.fake.state().faults.clear();
     assert!(bench.ask(&command::chassis_status()).is_ok(), "the session outlives a lost request");
-    bench.fake.state().faults = vec![Fault::Silent];
+    bench.fake.state().faults = vec![IpmiFault::Silent];
     bench.engine.close(bench.now);
-    assert!(matches!(bench.run(), Event::Closed));
+    assert!(matches!(bench.run(), IpmiSessionEvent::Closed));
     assert!(bench.now < Duration::from_millis(1_016_500), "nobody waits for a good-bye");
 }
 
 #[test]
 fn a_busy_bmc_is_asked_again_some_times() {
-    let mut bench = Bench::open(&[Fault::Busy(2)]);
+    let mut bench = Bench::open(&[IpmiFault::Busy(2)]);
     assert!(bench.ask(&command::chassis_status()).is_ok());
     assert_eq!(bench.now, Duration::from_secs(1003));
-    let mut bench = Bench::open(&[Fault::Busy(9)]);
+    let mut bench = Bench::open(&[IpmiFault::Busy(9)]);
     assert_eq!(bench.ask(&command::chassis_status()), Err(Error::Busy { status: 0xc0 }));
-    assert_eq!(bench.fake.state().faults, [Fault::Busy(5)]);
+    assert_eq!(bench.fake.state().faults, [IpmiFault::Busy(5)]);
 }
 
 #[test]
@@ -334,7 +344,7 @@ fn recorded_answers_are_worth_nothing() {
     let recorded: Vec<_> =
         std::iter::from_fn(|| bench.engine.transmit()).flat_map(|datagram| bench.fake.answer(&datagram)).collect();
     bench.engine.receive(&recorded[0], bench.now);
-    assert!(matches!(bench.engine.take_event(), Some(Event::Answered(_))));
+    assert!(matches!(bench.engine.take_event(), Some(IpmiSessionEvent::Answered(_))));
     // Until the number in the message comes round.
     for _ in 0..63 {
         bench.ask(&request).unwrap();
@@ -351,7 +361,8 @@ fn a_refusal_of_another_session_is_left() {
         let mut bench = Bench::new(&[]);
         let open = loop {
             let datagram = bench.engine.transmit().unwrap();
-            if let Ok(Frame::Plain { payload_type: packet::payload::OPEN_REQUEST, payload }) = packet::frame(&datagram)
+            if let Ok(IpmiFrame::Plain { payload_type: packet::payload::OPEN_REQUEST, payload }) =
+                packet::frame(&datagram)
             {
                 break payload.to_vec();
             }
@@ -360,10 +371,11 @@ fn a_refusal_of_another_session_is_left() {
             }
         };
         let (tag, own) = (open[0], &open[4..8]);
-        let refusal = packet::plain(packet::payload::OPEN_ANSWER, &[&[tag, 0x0d, 0, 0], id.unwrap_or(own)].concat());
+        let refusal =
+            packet::encode_plain(packet::payload::OPEN_ANSWER, &[&[tag, 0x0d, 0, 0], id.unwrap_or(own)].concat());
         bench.engine.receive(&refusal, bench.now);
         let event = bench.engine.take_event();
-        assert_eq!(matches!(event, Some(Event::Failed(Error::UnknownUser))), is_taken, "{id:?}: {event:?}");
+        assert_eq!(matches!(event, Some(IpmiSessionEvent::Failed(Error::UnknownUser))), is_taken, "{id:?}: {event:?}");
         assert_eq!(event.is_some(), is_taken);
     }
 }
@@ -376,9 +388,9 @@ struct Sent {
 }
 
 impl Sent {
-    fn drain(&mut self, engine: &mut Engine) {
+    fn drain(&mut self, engine: &mut IpmiEngine) {
         while let Some(datagram) = engine.transmit() {
-            if let Ok(Frame::Plain { payload, .. }) = packet::frame(&datagram) {
+            if let Ok(IpmiFrame::Plain { payload, .. }) = packet::frame(&datagram) {
                 self.tag = payload.first().copied();
             }
             self.datagrams.push_back(datagram);
@@ -417,7 +429,7 @@ proptest! {
             }
         }
         event = bench.engine.take_event().or(event);
-        prop_assert_eq!(matches!(event, Some(Event::Opened)), bench.engine.is_idle());
+        prop_assert_eq!(matches!(event, Some(IpmiSessionEvent::Opened)), bench.engine.is_idle());
         prop_assert!(bench.engine.is_idle() || is_refused, "{:?}", event);
     }
 }

@@ -1,4 +1,4 @@
-//! The Redfish client against services that are odd: each oddity is data (see `fake::Quirks`).
+//! The Redfish client against services that are odd: each oddity is data (see `fake::FakeQuirks`).
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_bmc::{
-    Address, BootSet, Client, Credentials, Error, OnceRead, Patience, PowerAction, PowerSet, PowerState, Redfish,
-    Target, Tls, limit::Line,
+    BmcCredentials, BmcTimeouts, BmcUrl, BootSet, Error, NextBootSource, OverrideReading, PowerAction, PowerSet,
+    PowerState, Redfish, RedfishClient, Tls, bmc_queue::BmcQueue,
 };
 use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_dial::{Dialer, Targets};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-const PATIENCE: Patience = Patience {
+const PATIENCE: BmcTimeouts = BmcTimeouts {
     request: Duration::from_secs(30),
     read_back: Duration::from_millis(300),
     pause: Duration::from_millis(10),
 };
 const SYSTEM: &str = "/redfish/v1/Systems/1";
 
-fn credentials() -> Credentials {
-    Credentials { username: "admin".into(), password: "correct horse".into() }
+fn credentials() -> BmcCredentials {
+    BmcCredentials { username: "admin".into(), password: "correct horse".into() }
 }
 
 /// Dials what is here, as a lab lets it.
@@ -40,12 +40,12 @@ async fn start(quirks: Value) -> (Fake, String) {
     (fake, origin)
 }
 
-async fn connect(address: &str) -> Result<Client, Error> {
+async fn connect(address: &str) -> Result<RedfishClient, Error> {
     connect_on(Arc::default(), address).await
 }
 
-async fn connect_on(line: Arc<Line>, address: &str) -> Result<Client, Error> {
-    let address = Address::parse(address).unwrap();
+async fn connect_on(line: Arc<BmcQueue>, address: &str) -> Result<RedfishClient, Error> {
+    let address = BmcUrl::parse(address).unwrap();
     Redfish::connect_on(line, &dialer(), &address, &credentials(), &Tls::default(), PATIENCE).await
 }
 
@@ -74,7 +74,7 @@ async fn without_a_place_for_a_session_it_is_basic_or_an_error_that_says_so() {
     assert_eq!(client.power().await, Ok(PowerState::Off));
     assert!(client.is_in_place_of_session().await);
     let (fake, origin) = start(json!({"session_limit": 4, "session_taken": 4, "no_basic": true})).await;
-    let line = Arc::<Line>::default();
+    let line = Arc::<BmcQueue>::default();
     for _ in 0..5 {
         let error = connect_on(Arc::clone(&line), &origin).await.unwrap_err();
         assert_eq!(error, Error::NoSessionNorBasic);
@@ -101,7 +101,7 @@ async fn redirects_on_the_same_origin_are_followed_with_login_and_body() {
         let methods = ["GET", "POST", "PATCH", "DELETE"];
         let (fake, origin) = start(json!({"redirect": {"code": code, "methods": methods}})).await;
         let client = connect(&format!("{origin}{SYSTEM}")).await.unwrap();
-        assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed), "{code}");
+        assert_eq!(client.set_boot_once(NextBootSource::Pxe, None).await, Ok(BootSet::Confirmed), "{code}");
         assert_eq!(client.change_power(PowerAction::On).await, Ok(PowerSet::Confirmed), "{code}");
         client.close().await;
         assert_eq!(fake.state().sessions, [""; 0], "{code}: the session is deleted by a redirect as well");
@@ -145,13 +145,15 @@ async fn a_bmc_without_boot_overrides_still_switches_power() {
     ] {
         let (_fake, origin) = start(quirks).await;
         let client = connect(&origin).await.unwrap();
-        let Ok(BootSet::NotOffered { why }) = client.set_boot_once(Target::Pxe, None).await else { panic!("{words}") };
+        let Ok(BootSet::NotOffered { why }) = client.set_boot_once(NextBootSource::Pxe, None).await else {
+            panic!("{words}")
+        };
         assert!(why.contains(words), "{why}");
         assert_eq!(client.change_power(PowerAction::On).await, Ok(PowerSet::Confirmed));
     }
     // One that shows overrides and refuses them has something against this one.
     let (_fake, origin) = start(json!({"refuse_patch": refusal})).await;
-    let refused = connect(&origin).await.unwrap().set_boot_once(Target::Pxe, None).await;
+    let refused = connect(&origin).await.unwrap().set_boot_once(NextBootSource::Pxe, None).await;
     assert!(matches!(refused, Err(Error::Refused { status: 400, .. })), "{refused:?}");
 }
 
@@ -160,17 +162,17 @@ async fn an_override_that_is_left_is_taken_back() {
     let (fake, origin) = start(json!({"once": "Continuous"})).await;
     let client = connect(&origin).await.unwrap();
     assert_eq!(client.take_boot_back().await, Ok(None));
-    let set = client.set_boot_once(Target::Pxe, None).await;
+    let set = client.set_boot_once(NextBootSource::Pxe, None).await;
     assert!(matches!(&set, Ok(BootSet::Unverified { seen }) if seen.ends_with("says Continuous Pxe")), "{set:?}");
-    let left = OnceRead::Left { seen: "Continuous Pxe".into() };
+    let left = OverrideReading::Left { seen: "Continuous Pxe".into() };
     assert_eq!(client.read_once().await, Ok(left));
     assert_eq!(client.take_boot_back().await, Ok(Some(BootSet::Confirmed)));
-    assert_eq!(client.read_once().await, Ok(OnceRead::UsedUp));
+    assert_eq!(client.read_once().await, Ok(OverrideReading::UsedUp));
     assert_eq!(fake.state().boot_enabled, "Disabled");
     let refusal = json!({"status": 500, "id": "Base.1.8.InternalError", "message": "no"});
     let (_fake, origin) = start(json!({"once": "Continuous", "refuse_disable": refusal})).await;
     let client = connect(&origin).await.unwrap();
-    drop(client.set_boot_once(Target::Pxe, None).await);
+    drop(client.set_boot_once(NextBootSource::Pxe, None).await);
     assert!(matches!(client.take_boot_back().await, Err(Error::Refused { status: 500, .. })));
 }
 

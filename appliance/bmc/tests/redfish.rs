@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, OnceRead, Patience, PowerAction,
-    PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
+    BmcBootMode, BmcCredentials, BmcQueues, BmcTimeouts, BmcUrl, BootSet, BootWish, Error, NextBootSource,
+    OverrideReading, PowerAction, PowerSent, PowerSet, PowerState, Redfish, RedfishClient, Tls,
 };
-use firesteel_bmc_fakes::redfish::{Fake, Fault};
+use firesteel_bmc_fakes::redfish::{Fake, RedfishFault};
 use firesteel_dial::{Dialer, Targets};
 use firesteel_facts::Mac;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 
 const MAC: [u8; 6] = [0x52, 0x54, 0, 1, 2, 3];
 
-fn credentials() -> Credentials {
-    Credentials { username: "admin".into(), password: "correct horse".into() }
+fn credentials() -> BmcCredentials {
+    BmcCredentials { username: "admin".into(), password: "correct horse".into() }
 }
 
 /// Dials what is here, as a lab lets it.
@@ -29,36 +29,40 @@ fn dialer() -> Dialer {
 }
 
 /// A fake that listens; the address names no system.
-async fn start() -> (Fake, Address) {
+async fn start() -> (Fake, BmcUrl) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = Address::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
+    let address = BmcUrl::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
     let fake = Fake::new(credentials(), MAC);
     tokio::spawn(fake.clone().serve(listener));
     (fake, address)
 }
 
 /// Waits for what a fake does after some looks, and not long for what it never does.
-const PATIENCE: Patience = Patience {
+const PATIENCE: BmcTimeouts = BmcTimeouts {
     request: Duration::from_secs(30),
     read_back: Duration::from_millis(1500),
     pause: Duration::from_millis(10),
 };
 
-async fn connect(address: &Address) -> Result<Client, Error> {
+async fn connect(address: &BmcUrl) -> Result<RedfishClient, Error> {
     connect_with(address, &credentials(), PATIENCE).await
 }
 
-async fn connect_with(address: &Address, credentials: &Credentials, patience: Patience) -> Result<Client, Error> {
+async fn connect_with(
+    address: &BmcUrl,
+    credentials: &BmcCredentials,
+    patience: BmcTimeouts,
+) -> Result<RedfishClient, Error> {
     Redfish::connect_on(Arc::default(), &dialer(), address, credentials, &Tls::default(), patience).await
 }
 
 /// One who gives up at once.
-fn patient() -> Patience {
-    Patience { read_back: Duration::from_secs(60), ..PATIENCE }
+fn patient() -> BmcTimeouts {
+    BmcTimeouts { read_back: Duration::from_secs(60), ..PATIENCE }
 }
 
-fn hasty() -> Patience {
-    Patience { read_back: Duration::ZERO, ..PATIENCE }
+fn hasty() -> BmcTimeouts {
+    BmcTimeouts { read_back: Duration::ZERO, ..PATIENCE }
 }
 
 fn unverified(set: Result<BootSet, Error>) -> String {
@@ -90,7 +94,7 @@ async fn identity_is_read() {
     assert_eq!(seen.power, PowerState::Off);
     assert_eq!(seen.serial.as_deref(), Some("FAKE-1"));
     assert_eq!(seen.macs, [Mac(MAC)]);
-    assert_eq!(seen.boot_mode, Some(BootMode::Uefi));
+    assert_eq!(seen.boot_mode, Some(BmcBootMode::Uefi));
     assert!(seen.resets_allowed.contains(&"ForceOff".to_owned()));
 }
 
@@ -113,11 +117,11 @@ async fn power_is_read_back_and_a_bmc_that_lies_is_named() {
     let (fake, address) = start().await;
     let client = connect_with(&address, &credentials(), patient()).await.unwrap();
     assert_eq!(client.change_power(PowerAction::ForceOff).await, Ok(PowerSet::Nothing));
-    fake.state().faults = vec![Fault::PowerLater(3)];
+    fake.state().faults = vec![RedfishFault::PowerLater(3)];
     assert_eq!(client.change_power(PowerAction::On).await, Ok(PowerSet::Confirmed), "it was waited for");
     assert_eq!(fake.state().power, PowerState::On);
     assert_eq!(client.change_power(PowerAction::ForceRestart).await, Ok(PowerSet::Untold));
-    fake.state().faults = vec![Fault::IgnoresPower];
+    fake.state().faults = vec![RedfishFault::IgnoresPower];
     let hasty = connect_with(&address, &credentials(), hasty()).await.unwrap();
     let Ok(PowerSet::Unverified { seen }) = hasty.change_power(PowerAction::ForceOff).await else { panic!("off?") };
     let reset = "POST /redfish/v1/Systems/1/Actions/ComputerSystem.Reset with ForceOff was answered 204, and ";
@@ -127,7 +131,7 @@ async fn power_is_read_back_and_a_bmc_that_lies_is_named() {
 #[tokio::test]
 async fn reset_types_are_found_where_the_action_says_that_they_are() {
     let (fake, address) = start().await;
-    fake.state().faults = vec![Fault::ResetsElsewhere];
+    fake.state().faults = vec![RedfishFault::ResetsElsewhere];
     fake.state().resets_allowed = vec!["ForceOn".into(), "ForceOff".into()];
     let client = connect(&address).await.unwrap();
     assert_eq!(client.identify().await.unwrap().resets_allowed, ["ForceOn", "ForceOff"]);
@@ -141,15 +145,15 @@ async fn reset_types_are_found_where_the_action_says_that_they_are() {
 async fn boot_once_is_set_read_back_and_used_up_by_a_boot() {
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
-    assert_eq!(client.set_boot_once(Target::Pxe, Some(BootMode::Legacy)).await, Ok(BootSet::Confirmed));
+    assert_eq!(client.set_boot_once(NextBootSource::Pxe, Some(BmcBootMode::Legacy)).await, Ok(BootSet::Confirmed));
     let mode = fake.state().boot_mode.clone();
     assert_eq!(mode, "Legacy");
-    assert_eq!(client.read_once().await, Ok(OnceRead::Left { seen: "Once Pxe".into() }));
+    assert_eq!(client.read_once().await, Ok(OverrideReading::Left { seen: "Once Pxe".into() }));
     client.set_power(PowerAction::On).await.unwrap();
-    assert_eq!(client.read_once().await, Ok(OnceRead::UsedUp));
+    assert_eq!(client.read_once().await, Ok(OverrideReading::UsedUp));
     assert_eq!(client.identify().await.unwrap().boot_enabled.as_deref(), Some("Disabled"));
-    client.set_boot_once(Target::UefiHttp, Some(BootMode::Uefi)).await.unwrap();
-    assert_eq!(client.set_boot_once(Target::None, None).await, Ok(BootSet::Confirmed));
+    client.set_boot_once(NextBootSource::UefiHttp, Some(BmcBootMode::Uefi)).await.unwrap();
+    assert_eq!(client.set_boot_once(NextBootSource::None, None).await, Ok(BootSet::Confirmed));
     assert_eq!(fake.state().boot_enabled, "Disabled");
 }
 
@@ -157,9 +161,9 @@ async fn boot_once_is_set_read_back_and_used_up_by_a_boot() {
 async fn each_target_is_set_once_and_lasting() {
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
-    for target in [Target::Pxe, Target::UefiHttp, Target::Cd, Target::Hdd] {
+    for target in [NextBootSource::Pxe, NextBootSource::UefiHttp, NextBootSource::Cd, NextBootSource::Hdd] {
         for is_lasting in [false, true] {
-            let http_uri = (target == Target::UefiHttp).then_some("http://10.0.0.1/loader/ipxe.efi");
+            let http_uri = (target == NextBootSource::UefiHttp).then_some("http://10.0.0.1/loader/ipxe.efi");
             let wish = BootWish { is_lasting, http_uri, ..BootWish::once(target) };
             assert_eq!(client.set_boot(&wish).await, Ok(BootSet::Confirmed), "{wish:?}");
             let state = fake.state();
@@ -168,7 +172,7 @@ async fn each_target_is_set_once_and_lasting() {
     }
     assert_eq!(fake.state().http_boot_uri.as_deref(), Some("http://10.0.0.1/loader/ipxe.efi"));
     fake.state().http_boot_uri = None;
-    let wish = BootWish { http_uri: Some("http://10.0.0.1/x"), ..BootWish::once(Target::UefiHttp) };
+    let wish = BootWish { http_uri: Some("http://10.0.0.1/x"), ..BootWish::once(NextBootSource::UefiHttp) };
     assert_eq!(client.set_boot(&wish).await, Ok(BootSet::Confirmed), "without the property, the URL comes by DHCP");
 }
 
@@ -177,16 +181,16 @@ async fn each_target_is_set_once_and_lasting() {
 async fn a_forgotten_override_is_told_and_a_late_one_waited_for() {
     let (fake, address) = start().await;
     let client = connect_with(&address, &credentials(), hasty()).await.unwrap();
-    fake.state().faults = vec![Fault::ForgetsBoot];
-    let seen = unverified(client.set_boot_once(Target::Pxe, None).await);
+    fake.state().faults = vec![RedfishFault::ForgetsBoot];
+    let seen = unverified(client.set_boot_once(NextBootSource::Pxe, None).await);
     assert!(seen.starts_with("PATCH /redfish/v1/Systems/1 was answered 204, and "), "{seen}");
     assert!(seen.ends_with(" s later the system says Disabled None"), "{seen}");
-    fake.state().faults = vec![Fault::SaysContinuous];
-    let seen = unverified(client.set_boot_once(Target::Pxe, None).await);
+    fake.state().faults = vec![RedfishFault::SaysContinuous];
+    let seen = unverified(client.set_boot_once(NextBootSource::Pxe, None).await);
     assert!(seen.ends_with("the system says Continuous Pxe"), "{seen}");
-    fake.state().faults = vec![Fault::BootLater(4)];
+    fake.state().faults = vec![RedfishFault::BootLater(4)];
     let patient = connect_with(&address, &credentials(), patient()).await.unwrap();
-    assert_eq!(patient.set_boot_once(Target::Hdd, None).await, Ok(BootSet::Confirmed));
+    assert_eq!(patient.set_boot_once(NextBootSource::Hdd, None).await, Ok(BootSet::Confirmed));
 }
 
 /// sushy-tools has one kind of override only.
@@ -199,25 +203,25 @@ async fn an_override_that_stays_is_told_and_taken_back() {
         let mut state = fake.state();
         state.manufacturer = "Sushy Emulator".into();
         state.boot_targets_allowed = ["Pxe", "Cd", "Hdd"].map(str::to_owned).to_vec();
-        state.faults = vec![Fault::SaysContinuous];
+        state.faults = vec![RedfishFault::SaysContinuous];
     }
-    assert!(unverified(client.set_boot_once(Target::Pxe, None).await).ends_with("Continuous Pxe"));
+    assert!(unverified(client.set_boot_once(NextBootSource::Pxe, None).await).ends_with("Continuous Pxe"));
     assert_eq!(times(&fake, "PATCH"), 1);
     assert_eq!(client.free_boot().await, Ok(Some(BootSet::Confirmed)));
     assert_eq!(fake.state().boot_target, "Hdd");
     assert_eq!(client.free_boot().await, Ok(None));
     let other = Error::Unsupported { what: "boot by HTTP: it fetches the file itself and attaches it as a CD".into() };
     fake.state().boot_targets_allowed.push("UefiHttp".into());
-    assert_eq!(client.set_boot_once(Target::UefiHttp, None).await, Err(other));
+    assert_eq!(client.set_boot_once(NextBootSource::UefiHttp, None).await, Err(other));
 }
 
 #[tokio::test]
 async fn etags_are_sent_as_the_service_takes_them() {
-    for (fault, patches) in [(Fault::PickyEtag, 2), (Fault::WeakEtag, 2), (Fault::WantsEtag, 1)] {
+    for (fault, patches) in [(RedfishFault::PickyEtag, 2), (RedfishFault::WeakEtag, 2), (RedfishFault::WantsEtag, 1)] {
         let (fake, address) = start().await;
         fake.state().faults = vec![fault.clone()];
         let client = connect(&address).await.unwrap();
-        assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed), "{fault:?}");
+        assert_eq!(client.set_boot_once(NextBootSource::Pxe, None).await, Ok(BootSet::Confirmed), "{fault:?}");
         assert_eq!(times(&fake, "PATCH"), patches, "{fault:?}");
     }
 }
@@ -226,26 +230,26 @@ async fn etags_are_sent_as_the_service_takes_them() {
 async fn vendors_get_what_their_rows_say() {
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
-    fake.state().faults = vec![Fault::WantsMode];
-    assert!(matches!(client.set_boot_once(Target::Pxe, None).await, Err(Error::Refused { status: 400, .. })));
+    fake.state().faults = vec![RedfishFault::WantsMode];
+    assert!(matches!(client.set_boot_once(NextBootSource::Pxe, None).await, Err(Error::Refused { status: 400, .. })));
     fake.state().manufacturer = "Supermicro".into();
-    assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed));
+    assert_eq!(client.set_boot_once(NextBootSource::Pxe, None).await, Ok(BootSet::Confirmed));
     fake.state().manufacturer = "ASRockRack".into();
-    fake.state().faults = vec![Fault::BootInSettings];
-    assert_eq!(client.set_boot_once(Target::Hdd, None).await, Ok(BootSet::Confirmed));
+    fake.state().faults = vec![RedfishFault::BootInSettings];
+    assert_eq!(client.set_boot_once(NextBootSource::Hdd, None).await, Ok(BootSet::Confirmed));
     assert_eq!(times(&fake, "PATCH /redfish/v1/Systems/1/SD"), 1);
-    fake.state().faults = vec![Fault::RefusesNone];
-    assert!(matches!(client.set_boot_once(Target::None, None).await, Err(Error::Refused { status: 400, .. })));
+    fake.state().faults = vec![RedfishFault::RefusesNone];
+    assert!(matches!(client.set_boot_once(NextBootSource::None, None).await, Err(Error::Refused { status: 400, .. })));
     fake.state().manufacturer = "HPE".into();
-    assert_eq!(client.set_boot_once(Target::None, None).await, Ok(BootSet::Confirmed));
+    assert_eq!(client.set_boot_once(NextBootSource::None, None).await, Ok(BootSet::Confirmed));
     fake.state().faults = Vec::new();
     fake.state().manufacturer = "Dell Inc.".into();
-    assert_eq!(client.set_boot_once(Target::Cd, None).await, Ok(BootSet::Confirmed));
-    fake.state().faults = vec![Fault::ModeByJob];
-    let seen = unverified(client.set_boot_once(Target::Pxe, Some(BootMode::Legacy)).await);
+    assert_eq!(client.set_boot_once(NextBootSource::Cd, None).await, Ok(BootSet::Confirmed));
+    fake.state().faults = vec![RedfishFault::ModeByJob];
+    let seen = unverified(client.set_boot_once(NextBootSource::Pxe, Some(BmcBootMode::Legacy)).await);
     assert!(seen.contains("says Once Pxe, mode UEFI, and changes the mode by a job"), "{seen}");
     fake.state().manager_firmware = "3.30.30.30".into();
-    let seen = unverified(client.set_boot_once(Target::Cd, None).await);
+    let seen = unverified(client.set_boot_once(NextBootSource::Cd, None).await);
     assert!(seen.contains("may be a drive in the machine"), "{seen}");
 }
 
@@ -277,11 +281,11 @@ async fn the_inventory_is_read_and_what_is_left_out_is_said() {
 /// Each connection shows the password once, wherever it is wrong: the BMC counts as we do.
 #[tokio::test]
 async fn a_wrong_password_is_shown_once() {
-    let wrong = Credentials { password: "wrong".into(), ..credentials() };
-    let no_place = Fault::SessionRefused(503, "IDRAC.2.4.RAC0218".into());
+    let wrong = BmcCredentials { password: "wrong".into(), ..credentials() };
+    let no_place = RedfishFault::SessionRefused(503, "IDRAC.2.4.RAC0218".into());
     for (faults, told) in [
         (vec![], Error::Unauthorized),
-        (vec![Fault::NoSessions], Error::Unauthorized),
+        (vec![RedfishFault::NoSessions], Error::Unauthorized),
         (vec![no_place], Error::NoSessionNorBasic),
     ] {
         let (fake, address) = start().await;
@@ -293,7 +297,7 @@ async fn a_wrong_password_is_shown_once() {
     // Statuses with which services refuse a login: Basic would be a second try.
     for (status, id) in [(400, "iLO.2.14.UnauthorizedLoginAttempt"), (403, "Base.1.0.AccessDenied"), (400, "")] {
         let (fake, address) = start().await;
-        fake.state().faults = vec![Fault::SessionRefused(status, id.into())];
+        fake.state().faults = vec![RedfishFault::SessionRefused(status, id.into())];
         assert!(connect(&address).await.unwrap_err().may_count_as_login(), "{status} {id}");
         assert_eq!(fake.state().requests.len(), 2, "{:?}", fake.state().requests);
     }
@@ -303,7 +307,7 @@ async fn a_wrong_password_is_shown_once() {
 async fn a_locked_account_is_locked_for_the_right_password_too() {
     let (fake, address) = start().await;
     fake.state().locks_after = Some(5);
-    let wrong = Credentials { password: "wrong".into(), ..credentials() };
+    let wrong = BmcCredentials { password: "wrong".into(), ..credentials() };
     for _ in 0..4 {
         connect_with(&address, &wrong, PATIENCE).await.unwrap_err();
     }
@@ -320,7 +324,7 @@ async fn a_locked_account_is_locked_for_the_right_password_too() {
 #[tokio::test]
 async fn a_session_serves_all_requests_is_renewed_when_it_ends_and_closed() {
     let (fake, address) = start().await;
-    fake.state().faults = vec![Fault::SessionsOnly];
+    fake.state().faults = vec![RedfishFault::SessionsOnly];
     let client = connect(&address).await.unwrap();
     assert_eq!(fake.state().sessions, ["session-1"]);
     client.power().await.unwrap();
@@ -335,10 +339,10 @@ async fn a_session_serves_all_requests_is_renewed_when_it_ends_and_closed() {
 #[tokio::test]
 async fn basic_is_taken_where_there_are_no_sessions_or_no_place_for_one() {
     for fault in [
-        Fault::NoSessions,
-        Fault::SessionRefused(503, "Base.1.8.SessionLimitExceeded".into()),
-        Fault::SessionRefused(404, String::new()),
-        Fault::SessionRefused(500, String::new()),
+        RedfishFault::NoSessions,
+        RedfishFault::SessionRefused(503, "Base.1.8.SessionLimitExceeded".into()),
+        RedfishFault::SessionRefused(404, String::new()),
+        RedfishFault::SessionRefused(500, String::new()),
     ] {
         let (fake, address) = start().await;
         fake.state().faults = vec![fault.clone()];
@@ -355,12 +359,12 @@ async fn no_session_is_left_behind() {
     let (fake, address) = start().await;
     fake.state().sessions_max = 2;
     // The system is not there.
-    let wrong = Address::parse(&format!("{address}/redfish/v1/Systems/7")).unwrap();
+    let wrong = BmcUrl::parse(&format!("{address}/redfish/v1/Systems/7")).unwrap();
     connect(&wrong).await.unwrap_err();
     assert_eq!(fake.state().sessions, [""; 0]);
     // A call that is given up half-way.
     let client = connect(&address).await.unwrap();
-    fake.state().faults = vec![Fault::Silent];
+    fake.state().faults = vec![RedfishFault::Silent];
     let call = tokio::spawn(async move { client.power().await });
     until("the request was made", || times(&fake, "GET /redfish/v1/Systems/1") == 2).await;
     call.abort();
@@ -378,9 +382,9 @@ async fn a_service_with_several_systems_wants_one_named() {
     fake.state().systems = vec!["1".into(), "2".into()];
     let error = connect(&address).await.unwrap_err();
     assert_eq!(error, Error::SeveralSystems { count: 2, example: "/redfish/v1/Systems/1".into() });
-    let named = Address::parse(&format!("{address}/redfish/v1/Systems/1")).unwrap();
+    let named = BmcUrl::parse(&format!("{address}/redfish/v1/Systems/1")).unwrap();
     assert!(connect(&named).await.is_ok());
-    let wrong = Address::parse(&format!("{address}/redfish/v1/Systems/7")).unwrap();
+    let wrong = BmcUrl::parse(&format!("{address}/redfish/v1/Systems/7")).unwrap();
     assert_eq!(connect(&wrong).await.unwrap_err(), Error::NotFound { path: "/redfish/v1/Systems/7".into() });
 }
 
@@ -394,16 +398,16 @@ async fn the_login_goes_to_no_other_server() {
 
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
-    fake.state().faults = vec![Fault::Redirect(elsewhere.clone())];
+    fake.state().faults = vec![RedfishFault::Redirect(elsewhere.clone())];
     for result in [
         client.power().await.map(|_| ()),
         client.identify().await.map(|_| ()),
-        client.set_boot_once(Target::Pxe, None).await.map(|_| ()),
+        client.set_boot_once(NextBootSource::Pxe, None).await.map(|_| ()),
         connect(&address).await.map(|_| ()),
     ] {
         assert!(matches!(&result, Err(Error::Redirected { to, .. }) if *to == elsewhere), "{result:?}");
     }
-    fake.state().faults = vec![Fault::ForeignReset(elsewhere)];
+    fake.state().faults = vec![RedfishFault::ForeignReset(elsewhere)];
     let error = client.set_power(PowerAction::On).await.unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
     assert_eq!(thief.state().requests, [""; 0]);
@@ -414,10 +418,10 @@ async fn bad_answers_are_bounded_and_named() {
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
     for (fault, why) in [
-        (Fault::Garbage, "GET /redfish/v1/Systems/1"),
-        (Fault::Deep, "recursion limit"),
-        (Fault::Endless, "longer than 1048576 bytes"),
-        (Fault::EndsEarly, "GET /redfish/v1/Systems/1"),
+        (RedfishFault::Garbage, "GET /redfish/v1/Systems/1"),
+        (RedfishFault::Deep, "recursion limit"),
+        (RedfishFault::Endless, "longer than 1048576 bytes"),
+        (RedfishFault::EndsEarly, "GET /redfish/v1/Systems/1"),
     ] {
         fake.state().faults = vec![fault.clone()];
         let error = client.power().await.unwrap_err();
@@ -426,11 +430,11 @@ async fn bad_answers_are_bounded_and_named() {
         assert!(error.is_temporary());
     }
     for (status, temporary) in [(503, true), (500, true), (403, false), (404, false), (400, false)] {
-        fake.state().faults = vec![Fault::Status(status)];
+        fake.state().faults = vec![RedfishFault::Status(status)];
         let error = client.power().await.unwrap_err();
         assert_eq!(error.is_temporary(), temporary, "{status}: {error}");
     }
-    fake.state().faults = vec![Fault::Redirect("/redfish/v1/Systems/1".into())];
+    fake.state().faults = vec![RedfishFault::Redirect("/redfish/v1/Systems/1".into())];
     assert!(matches!(client.power().await.unwrap_err(), Error::BadAnswer { .. }), "a circle ends");
 }
 
@@ -438,8 +442,8 @@ async fn bad_answers_are_bounded_and_named() {
 #[tokio::test]
 async fn a_bmc_that_is_silent_or_never_ends_is_named() {
     let (fake, address) = start().await;
-    let patience = Patience { request: Duration::from_millis(700), ..PATIENCE };
-    for fault in [Fault::Silent, Fault::Trickles] {
+    let patience = BmcTimeouts { request: Duration::from_millis(700), ..PATIENCE };
+    for fault in [RedfishFault::Silent, RedfishFault::Trickles] {
         fake.state().faults = Vec::new();
         let client = connect_with(&address, &credentials(), PATIENCE).await.unwrap();
         client.close().await;
@@ -456,7 +460,7 @@ async fn informational_answers_without_end_are_cut_off() {
     /// More than the buffers of two sockets hold.
     const SENT_MAX: usize = 64 << 20;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = Address::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
+    let address = BmcUrl::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = [0; 4096];
@@ -480,7 +484,7 @@ async fn an_address_that_is_not_dialled_is_told_with_its_remedy() {
     let port = listener.local_addr().unwrap().port();
     let strict = Dialer::new(Targets::default());
     for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433", "localhost"] {
-        let address = Address::parse(&format!("redfish+http://{host}:{port}")).unwrap();
+        let address = BmcUrl::parse(&format!("redfish+http://{host}:{port}")).unwrap();
         let error = Redfish::connect(&strict, &address, &credentials(), &Tls::default()).await.unwrap_err();
         assert!(matches!(error, Error::TargetRefused { .. }), "{host}: {error:?}");
         assert!(error.to_string().contains("--allow-target"), "{host}: {error}");
@@ -501,7 +505,7 @@ async fn what_is_no_service_is_not_quoted_and_gets_no_login() {
         ("200 OK", "<html><title>a planted secret</title></html>"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = Address::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
+        let address = BmcUrl::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
         let server = tokio::spawn(async move {
             let mut requests = String::new();
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -526,7 +530,7 @@ async fn what_is_no_service_is_not_quoted_and_gets_no_login() {
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = Address::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
+    let address = BmcUrl::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
     drop(listener);
     let error = connect(&address).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
@@ -537,7 +541,7 @@ async fn nobody_there_is_unreachable() {
 #[tokio::test]
 async fn all_logins_at_one_bmc_share_its_line() {
     let (_fake, address) = start().await;
-    let lines = Lines::default();
+    let lines = BmcQueues::default();
     let begin = std::time::Instant::now();
     let calls: Vec<_> = (0..4)
         .map(|_| (lines.to(&address.place()), address.clone()))
@@ -556,11 +560,11 @@ async fn all_logins_at_one_bmc_share_its_line() {
         assert_eq!(call.await.unwrap(), Ok(PowerState::Off));
     }
     // Each looks for the service, logs in, finds the systems and the system, reads it and logs out.
-    assert!(begin.elapsed() >= (4 * 6 - 1) * firesteel_bmc::limit::GAP, "the gaps were kept");
+    assert!(begin.elapsed() >= (4 * 6 - 1) * firesteel_bmc::bmc_queue::GAP, "the gaps were kept");
 }
 
 /// A fake behind TLS, and its self-signed certificate.
-async fn start_tls() -> (Address, CertificateDer<'static>) {
+async fn start_tls() -> (BmcUrl, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let certificate = made.cert.der().clone();
@@ -572,7 +576,7 @@ async fn start_tls() -> (Address, CertificateDer<'static>) {
         .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = Address::parse(&format!("redfish://{}", listener.local_addr().unwrap())).unwrap();
+    let address = BmcUrl::parse(&format!("redfish://{}", listener.local_addr().unwrap())).unwrap();
     let fake = Fake::new(credentials(), MAC);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use firesteel_facts::{Arch, Firmware, Mac};
+use firesteel_facts::{Arch, FirmwareInterface, Mac};
 
 use crate::entry::Endpoints;
 use crate::features::IpxeFeatures;
@@ -33,11 +33,11 @@ pub struct FirstStage {
     pub file_or_url: String,
     /// Option 60 of the answer.
     pub vendor_class: Option<&'static str>,
-    pub via: Transport,
+    pub via: LoaderTransport,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum LoaderTransport {
     /// A PXE ROM: option 66, `siaddr` and the header's `file` are to be filled as well.
     Tftp,
     /// UEFI HTTP Boot.
@@ -48,7 +48,7 @@ pub enum Transport {
 
 /// Why a client gets nothing to boot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unserved {
+pub enum UnservedClient {
     #[error("it does not ask for something to boot")]
     NotABoot,
     #[error(
@@ -56,14 +56,14 @@ pub enum Unserved {
          those with 64-bit UEFI by TFTP and HTTP: set the firmware so, or use another machine",
         listed(archs)
     )]
-    NoLoader { archs: Vec<Arch>, via: Transport },
+    NoLoader { archs: Vec<Arch>, via: LoaderTransport },
 }
 
 fn listed(archs: &[Arch]) -> String {
     archs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for LoaderTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tftp => "TFTP",
@@ -77,19 +77,19 @@ pub const PXE_CLIENT: &str = "PXEClient";
 /// Vendor class that a UEFI HTTP Boot client begins with, and insists on in the answer.
 pub const HTTP_CLIENT: &str = "HTTPClient";
 
-struct Loader {
-    firmware: Firmware,
+struct BootLoader {
+    firmware: FirmwareInterface,
     file: &'static str,
-    via: Transport,
+    via: LoaderTransport,
 }
 
 /// Loaders of Debian's `ipxe` package. `snponly.efi` drives only the interface that loaded it,
 /// through the firmware's driver: it cannot pick another NIC than the one that booted. Firmware
 /// that boots by HTTP may take that interface away again, so there iPXE brings its own drivers.
-const LOADERS: &[Loader] = &[
-    Loader { firmware: Firmware::X86Bios, file: "undionly.kpxe", via: Transport::Tftp },
-    Loader { firmware: Firmware::X64Uefi, file: "snponly.efi", via: Transport::Tftp },
-    Loader { firmware: Firmware::X64Uefi, file: "ipxe.efi", via: Transport::Http },
+const LOADERS: &[BootLoader] = &[
+    BootLoader { firmware: FirmwareInterface::X86Bios, file: "undionly.kpxe", via: LoaderTransport::Tftp },
+    BootLoader { firmware: FirmwareInterface::X64Uefi, file: "snponly.efi", via: LoaderTransport::Tftp },
+    BootLoader { firmware: FirmwareInterface::X64Uefi, file: "ipxe.efi", via: LoaderTransport::Http },
 ];
 
 /// Files that the appliance must have to serve every client that [`first_stage`] answers.
@@ -101,21 +101,21 @@ pub fn loader_files() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// Why it has nothing to boot from us: it does not boot from the network, or there is no loader for it.
-pub fn first_stage(client: &BootClient, endpoints: &Endpoints) -> Result<FirstStage, Unserved> {
+pub fn first_stage(client: &BootClient, endpoints: &Endpoints) -> Result<FirstStage, UnservedClient> {
     if client.ipxe.is_some_and(|features| !features.lacks_http()) {
         return Ok(FirstStage {
             file_or_url: script_url(&client.mac.hyphenated(), endpoints),
             vendor_class: None,
-            via: Transport::Script,
+            via: LoaderTransport::Script,
         });
     }
     let vendor_class = client.vendor_class.as_deref().unwrap_or_default();
     let (via, answered) = match vendor_class {
         // An iPXE without HTTP has TFTP, whatever it was loaded by.
-        _ if client.ipxe.is_some() => (Transport::Tftp, PXE_CLIENT),
-        class if class.starts_with(HTTP_CLIENT) => (Transport::Http, HTTP_CLIENT),
-        class if class.starts_with(PXE_CLIENT) => (Transport::Tftp, PXE_CLIENT),
-        _ => return Err(Unserved::NotABoot),
+        _ if client.ipxe.is_some() => (LoaderTransport::Tftp, PXE_CLIENT),
+        class if class.starts_with(HTTP_CLIENT) => (LoaderTransport::Http, HTTP_CLIENT),
+        class if class.starts_with(PXE_CLIENT) => (LoaderTransport::Tftp, PXE_CLIENT),
+        _ => return Err(UnservedClient::NotABoot),
     };
     // Who does not say is an old BIOS ROM: the option came with UEFI (RFC 4578).
     let archs = if client.archs.is_empty() { &[Arch::X86_BIOS][..] } else { &client.archs };
@@ -123,10 +123,10 @@ pub fn first_stage(client: &BootClient, endpoints: &Endpoints) -> Result<FirstSt
         .iter()
         .filter_map(|arch| arch.firmware())
         .find_map(|firmware| LOADERS.iter().find(|row| row.firmware == firmware && row.via == via));
-    let loader = loader.ok_or_else(|| Unserved::NoLoader { archs: archs.to_vec(), via })?;
+    let loader = loader.ok_or_else(|| UnservedClient::NoLoader { archs: archs.to_vec(), via })?;
     let file_or_url = match loader.via {
-        Transport::Http => format!("{}/loader/{}", endpoints.http_base(), loader.file),
-        Transport::Tftp | Transport::Script => loader.file.to_owned(),
+        LoaderTransport::Http => format!("{}/loader/{}", endpoints.http_base(), loader.file),
+        LoaderTransport::Tftp | LoaderTransport::Script => loader.file.to_owned(),
     };
     Ok(FirstStage { file_or_url, vendor_class: Some(answered), via: loader.via })
 }
@@ -158,27 +158,30 @@ mod tests {
         }
     }
 
-    fn file(archs: &[u16], vendor_class: &str) -> Result<(String, Transport), Unserved> {
+    fn file(archs: &[u16], vendor_class: &str) -> Result<(String, LoaderTransport), UnservedClient> {
         first_stage(&client(archs, vendor_class), &ENDPOINTS).map(|stage| (stage.file_or_url, stage.via))
     }
 
     #[test]
     fn roms_get_the_loader_of_their_architecture() {
         let pxe = "PXEClient:Arch:00007:UNDI:003016";
-        assert_eq!(file(&[0], pxe), Ok(("undionly.kpxe".into(), Transport::Tftp)));
-        assert_eq!(file(&[], "PXEClient"), Ok(("undionly.kpxe".into(), Transport::Tftp)));
+        assert_eq!(file(&[0], pxe), Ok(("undionly.kpxe".into(), LoaderTransport::Tftp)));
+        assert_eq!(file(&[], "PXEClient"), Ok(("undionly.kpxe".into(), LoaderTransport::Tftp)));
         for code in [7, 9, 16] {
-            assert_eq!(file(&[code], pxe), Ok(("snponly.efi".into(), Transport::Tftp)), "{code}");
+            assert_eq!(file(&[code], pxe), Ok(("snponly.efi".into(), LoaderTransport::Tftp)), "{code}");
         }
     }
 
     #[test]
     fn the_first_of_a_list_that_has_a_loader_is_served() {
         for list in [&[6, 7][..], &[7, 6], &[999, 9, 0]] {
-            assert_eq!(file(list, "PXEClient"), Ok(("snponly.efi".into(), Transport::Tftp)), "{list:?}");
+            assert_eq!(file(list, "PXEClient"), Ok(("snponly.efi".into(), LoaderTransport::Tftp)), "{list:?}");
         }
-        assert_eq!(file(&[6, 0, 7], "PXEClient"), Ok(("undionly.kpxe".into(), Transport::Tftp)));
-        assert_eq!(file(&[0, 7], "HTTPClient"), Ok(("http://10.77.0.1:8080/loader/ipxe.efi".into(), Transport::Http)));
+        assert_eq!(file(&[6, 0, 7], "PXEClient"), Ok(("undionly.kpxe".into(), LoaderTransport::Tftp)));
+        assert_eq!(
+            file(&[0, 7], "HTTPClient"),
+            Ok(("http://10.77.0.1:8080/loader/ipxe.efi".into(), LoaderTransport::Http))
+        );
     }
 
     #[test]
@@ -188,7 +191,7 @@ mod tests {
             let stage = first_stage(&client(&[code], "HTTPClient:Arch:00016:UNDI:003001"), &ENDPOINTS).unwrap();
             assert_eq!(stage.file_or_url, "http://10.77.0.1:8080/loader/ipxe.efi");
             assert_eq!(stage.vendor_class, Some("HTTPClient"));
-            assert_eq!(stage.via, Transport::Http);
+            assert_eq!(stage.via, LoaderTransport::Http);
         }
     }
 
@@ -200,9 +203,9 @@ mod tests {
             assert!(error.to_string().contains(&named), "{error}");
         }
         let error = file(&[0], "HTTPClient").unwrap_err();
-        assert_eq!(error, Unserved::NoLoader { archs: vec![Arch::X86_BIOS], via: Transport::Http });
-        assert_eq!(file(&[7], ""), Err(Unserved::NotABoot));
-        assert_eq!(file(&[7], "android-dhcp-14"), Err(Unserved::NotABoot));
+        assert_eq!(error, UnservedClient::NoLoader { archs: vec![Arch::X86_BIOS], via: LoaderTransport::Http });
+        assert_eq!(file(&[7], ""), Err(UnservedClient::NotABoot));
+        assert_eq!(file(&[7], "android-dhcp-14"), Err(UnservedClient::NotABoot));
     }
 
     #[test]
@@ -210,7 +213,7 @@ mod tests {
         for archs in [&[][..], &[0], &[7], &[11], &[16]] {
             let ipxe = Some(IpxeFeatures::default());
             let stage = first_stage(&BootClient { ipxe, ..client(archs, "PXEClient") }, &ENDPOINTS).unwrap();
-            assert_eq!(stage.via, Transport::Script);
+            assert_eq!(stage.via, LoaderTransport::Script);
             assert!(
                 stage.file_or_url.starts_with("http://10.77.0.1:8080/boot.ipxe?mac=52-54-00-01-02-03&uuid=${uuid}&")
             );
@@ -227,7 +230,7 @@ mod tests {
             (&[7], "", "snponly.efi"),
         ] {
             let stage = first_stage(&BootClient { ipxe, ..client(archs, class) }, &ENDPOINTS).unwrap();
-            assert_eq!((stage.file_or_url.as_str(), stage.via), (loader, Transport::Tftp));
+            assert_eq!((stage.file_or_url.as_str(), stage.via), (loader, LoaderTransport::Tftp));
             assert_eq!(stage.vendor_class, Some("PXEClient"));
         }
         assert!(first_stage(&BootClient { ipxe, ..client(&[11], "PXEClient") }, &ENDPOINTS).is_err());

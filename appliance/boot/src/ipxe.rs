@@ -40,7 +40,7 @@ pub struct ScriptContext<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
+pub enum ScriptError {
     #[error("the agent's boot script needs a sealed token")]
     NoToken,
     #[error("rendering a boot script: its token is not one")]
@@ -50,7 +50,7 @@ pub enum RenderError {
 }
 
 /// The script for a client with this entry.
-pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, RenderError> {
+pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, ScriptError> {
     let mut script = Script::new();
     script.echo("Firesteel", &format!("this machine is {}", context.request.mac.hyphenated()));
     match entry {
@@ -90,8 +90,8 @@ pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, 
 }
 
 /// The script, where iPXE can hold it.
-fn bounded(text: String) -> Result<String, RenderError> {
-    if text.len() > SCRIPT_BYTES_MAX { Err(RenderError::Long) } else { Ok(text) }
+fn bounded(text: String) -> Result<String, ScriptError> {
+    if text.len() > SCRIPT_BYTES_MAX { Err(ScriptError::Long) } else { Ok(text) }
 }
 
 /// Why an iPXE of this `${buildarch}` gets no kernel.
@@ -116,10 +116,10 @@ pub fn autoexec(endpoints: &Endpoints) -> String {
     script.text
 }
 
-fn agent(script: &mut Script, context: &ScriptContext<'_>) -> Result<(), RenderError> {
-    let token = context.token.ok_or(RenderError::NoToken)?.as_str();
+fn agent(script: &mut Script, context: &ScriptContext<'_>) -> Result<(), ScriptError> {
+    let token = context.token.ok_or(ScriptError::NoToken)?.as_str();
     if !is_token(token) {
-        return Err(RenderError::BadToken);
+        return Err(ScriptError::BadToken);
     }
     let base = context.endpoints.http_base();
     let kernel = RoutePath::Kernel { token: token.to_owned() };
@@ -220,7 +220,7 @@ mod tests {
     fn a_script_that_ipxe_cannot_hold_is_an_error() {
         for (bytes, is_held) in [(0, true), (SCRIPT_BYTES_MAX, true), (SCRIPT_BYTES_MAX + 1, false)] {
             let script = bounded("x".repeat(bytes));
-            assert_eq!(script.map(|script| script.len()), if is_held { Ok(bytes) } else { Err(RenderError::Long) });
+            assert_eq!(script.map(|script| script.len()), if is_held { Ok(bytes) } else { Err(ScriptError::Long) });
         }
     }
 }

@@ -12,6 +12,8 @@
 //! client gets is the caller's decision; this crate knows no resource kind. Values that come from
 //! hosts or users never reach a script unchecked (see [`text`]).
 
+pub mod boot_sighting;
+pub mod boot_sightings;
 pub mod disk_probe;
 pub mod entry;
 pub mod features;
@@ -21,24 +23,22 @@ pub mod observation;
 pub mod request;
 pub mod route;
 pub mod seed;
-pub mod sighting;
-pub mod sightings;
 pub mod text;
 pub mod token;
 
+pub use boot_sighting::{BootFetch, GOES_ON_IN, Sighting, SightingStage, StalledBoot};
+pub use boot_sightings::Sightings;
 pub use disk_probe::{DiskProbe, DiskProbeError};
 pub use entry::{BootEntry, Endpoints};
 pub use features::IpxeFeatures;
-pub use first_stage::{BootClient, FirstStage, Transport, Unserved, first_stage};
-pub use ipxe::{RenderError, ScriptContext, autoexec, render};
+pub use first_stage::{BootClient, FirstStage, LoaderTransport, UnservedClient, first_stage};
+pub use ipxe::{ScriptContext, ScriptError, autoexec, render};
 pub use observation::{
-    AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal,
-    Observation, ServedBootFiles, UnseenBoot,
+    AddressHolder, AskerMismatch, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootScriptRequest,
+    BootSeal, Observation, ServedBootFiles, UnseenBoot,
 };
-pub use request::{Odd, Platform, RequestError, ScriptRequest};
+pub use request::{InvalidParameter, Platform, RequestError, ScriptRequest};
 pub use route::RoutePath;
 pub use seed::{SeedError, seed_archive};
-pub use sighting::{Fetched, GOES_ON_IN, Sighting, Stage, Stall};
-pub use sightings::Sightings;
 pub use text::{KernelArgumentError, KernelArguments};
-pub use token::{Claims, NO_EXPIRY, Purpose, SealError, SealedToken, Sealer, TokenError};
+pub use token::{BootTokenClaims, BootTokenError, NO_EXPIRY, Purpose, SealedToken, Sealer, TokenSealError};

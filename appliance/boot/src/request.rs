@@ -34,18 +34,18 @@ pub struct ScriptRequest {
     pub uuid: Option<String>,
     pub serial: Option<String>,
     /// What SMBIOS holds that is no text.
-    pub odd: Vec<Odd>,
+    pub odd: Vec<InvalidParameter>,
 }
 
 /// A value that is no text, or too long, as it may be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Odd {
+pub struct InvalidParameter {
     pub name: &'static str,
     /// In ASCII: `\xff\xff`.
     pub shown: String,
 }
 
-impl fmt::Display for Odd {
+impl fmt::Display for InvalidParameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the SMBIOS {} is no text and is not used: {}", self.name, self.shown)
     }
@@ -95,7 +95,7 @@ impl ScriptRequest {
             *slot = Some(match (decode(value), name) {
                 (Ok(text), _) => text,
                 (Err(bytes), "uuid" | "serial") => {
-                    odd.push(Odd { name, shown: shown(&bytes) });
+                    odd.push(InvalidParameter { name, shown: shown(&bytes) });
                     String::new()
                 }
                 (Err(_), _) => return Err(RequestError::Value(name)),
@@ -234,7 +234,7 @@ mod tests {
                 let query = format!("mac=52-54-00-01-02-03&platform=efi&{name}={value}");
                 let request = ScriptRequest::parse(&query).unwrap();
                 assert_eq!((&request.uuid, &request.serial), (&None, &None), "{query}");
-                assert_eq!(request.odd, [Odd { name, shown: shown.to_owned() }], "{query}");
+                assert_eq!(request.odd, [InvalidParameter { name, shown: shown.to_owned() }], "{query}");
                 check(query.as_bytes());
             }
         }

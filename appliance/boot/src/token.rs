@@ -78,7 +78,7 @@ impl Purpose {
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claims {
+pub struct BootTokenClaims {
     pub purpose: Purpose,
     /// A host's uid, or MAC and object of a machine without one.
     pub subject: String,
@@ -114,7 +114,7 @@ impl fmt::Debug for SealedToken {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SealError {
+pub enum TokenSealError {
     #[error("a token's subject has 1 to {SUBJECT_BYTES_MAX} bytes")]
     Subject,
     #[error("the system gave no random numbers")]
@@ -124,7 +124,7 @@ pub enum SealError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
+pub enum BootTokenError {
     #[error("this is not a token")]
     Malformed,
     #[error("this token was not made by this appliance, or was changed")]
@@ -154,23 +154,23 @@ impl Sealer {
         Self { key: LessSafeKey::new(unbound), random: SystemRandom::new() }
     }
 
-    pub fn seal(&self, claims: &Claims) -> Result<SealedToken, SealError> {
+    pub fn seal(&self, claims: &BootTokenClaims) -> Result<SealedToken, TokenSealError> {
         if claims.subject.is_empty() || claims.subject.len() > SUBJECT_BYTES_MAX {
-            return Err(SealError::Subject);
+            return Err(TokenSealError::Subject);
         }
         let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
+        self.random.fill(&mut nonce).map_err(|_| TokenSealError::Random)?;
         let boot = claims.boot.as_ref().map(seal_bytes).unwrap_or_default();
         let mut body = Vec::with_capacity(FIXED_BYTES + boot.len() + claims.subject.len() + TAG_BYTES);
         body.push(claims.purpose.code());
         body.extend_from_slice(&claims.attempt.to_be_bytes());
         body.extend_from_slice(&claims.expires_s.to_be_bytes());
-        body.push(u8::try_from(boot.len()).map_err(|_| SealError::Seal)?);
+        body.push(u8::try_from(boot.len()).map_err(|_| TokenSealError::Seal)?);
         body.extend_from_slice(&boot);
         body.extend_from_slice(claims.subject.as_bytes());
         self.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from([VERSION]), &mut body)
-            .map_err(|_| SealError::Seal)?;
+            .map_err(|_| TokenSealError::Seal)?;
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&nonce);
         bytes.extend_from_slice(&body);
@@ -178,45 +178,45 @@ impl Sealer {
     }
 
     /// The claims of `token`, if it was sealed here, has not expired at `age_s` and is for `purpose`.
-    pub fn open(&self, token: &str, age_s: u64, purpose: Purpose) -> Result<Claims, TokenError> {
+    pub fn open(&self, token: &str, age_s: u64, purpose: Purpose) -> Result<BootTokenClaims, BootTokenError> {
         let claims = self.read(token, purpose)?;
         if age_s >= claims.expires_s {
-            return Err(TokenError::Expired);
+            return Err(BootTokenError::Expired);
         }
         Ok(claims)
     }
 
     /// The claims of a token of ours for `purpose`, whatever its expiry: for those whose deadline is kept elsewhere.
-    pub fn read(&self, token: &str, purpose: Purpose) -> Result<Claims, TokenError> {
+    pub fn read(&self, token: &str, purpose: Purpose) -> Result<BootTokenClaims, BootTokenError> {
         let claims = self.unseal(token)?;
-        if claims.purpose == purpose { Ok(claims) } else { Err(TokenError::WrongPurpose) }
+        if claims.purpose == purpose { Ok(claims) } else { Err(BootTokenError::WrongPurpose) }
     }
 
     /// The claims of a token of either boot purpose: the boot URLs serve both.
-    pub fn open_boot(&self, token: &str, age_s: u64) -> Result<Claims, TokenError> {
+    pub fn open_boot(&self, token: &str, age_s: u64) -> Result<BootTokenClaims, BootTokenError> {
         match self.open(token, age_s, Purpose::Agent) {
-            Err(TokenError::WrongPurpose) => self.open(token, age_s, Purpose::Discovery),
+            Err(BootTokenError::WrongPurpose) => self.open(token, age_s, Purpose::Discovery),
             result => result,
         }
     }
 
-    fn unseal(&self, token: &str) -> Result<Claims, TokenError> {
+    fn unseal(&self, token: &str) -> Result<BootTokenClaims, BootTokenError> {
         if token.len() > TOKEN_CHARS_MAX {
-            return Err(TokenError::Malformed);
+            return Err(BootTokenError::Malformed);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Malformed)?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| BootTokenError::Malformed)?;
         let Some((&version @ (VERSION | OLD_VERSION), rest)) = bytes.split_first() else {
-            return Err(TokenError::Malformed);
+            return Err(BootTokenError::Malformed);
         };
         let Some((nonce, sealed)) = rest.split_first_chunk::<NONCE_LEN>() else {
-            return Err(TokenError::Malformed);
+            return Err(BootTokenError::Malformed);
         };
         let mut sealed = sealed.to_vec();
         let body = self
             .key
             .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from([version]), &mut sealed)
-            .map_err(|_| TokenError::Altered)?;
-        parse_claims(body, version).ok_or(TokenError::Malformed)
+            .map_err(|_| BootTokenError::Altered)?;
+        parse_claims(body, version).ok_or(BootTokenError::Malformed)
     }
 }
 
@@ -258,7 +258,7 @@ fn parse_seal(bytes: &[u8]) -> Option<BootSeal> {
     })
 }
 
-fn parse_claims(body: &[u8], version: u8) -> Option<Claims> {
+fn parse_claims(body: &[u8], version: u8) -> Option<BootTokenClaims> {
     let (&purpose, rest) = body.split_first()?;
     let (attempt, rest) = rest.split_first_chunk::<8>()?;
     let (expires, rest) = rest.split_first_chunk::<8>()?;
@@ -269,7 +269,7 @@ fn parse_claims(body: &[u8], version: u8) -> Option<Claims> {
         let (seal, subject) = rest.split_at_checked(length.into())?;
         (if length == 0 { None } else { Some(parse_seal(seal)?) }, subject)
     };
-    Some(Claims {
+    Some(BootTokenClaims {
         boot,
         purpose: Purpose::from_code(purpose)?,
         subject: std::str::from_utf8(subject).ok()?.to_owned(),
@@ -289,8 +289,14 @@ mod tests {
         Sealer::new(&[7; KEY_BYTES])
     }
 
-    fn claims() -> Claims {
-        Claims { purpose: Purpose::Agent, subject: "6f1d3a52-uid".into(), attempt: 3, expires_s: 1_000, boot: None }
+    fn claims() -> BootTokenClaims {
+        BootTokenClaims {
+            purpose: Purpose::Agent,
+            subject: "6f1d3a52-uid".into(),
+            attempt: 3,
+            expires_s: 1_000,
+            boot: None,
+        }
     }
 
     fn seal(asker: BootAsker) -> BootSeal {
@@ -304,7 +310,7 @@ mod tests {
         let six = "fd00::1".parse().unwrap();
         for asker in [BootAsker::Leased(four), BootAsker::First(four), BootAsker::Leased(six), BootAsker::First(six)] {
             for seal in [seal(asker), BootSeal { agent: None, ..seal(asker) }] {
-                let claims = Claims { boot: Some(seal), ..claims() };
+                let claims = BootTokenClaims { boot: Some(seal), ..claims() };
                 let token = sealer().seal(&claims).unwrap();
                 assert_eq!(sealer().open(token.as_str(), 1, Purpose::Agent), Ok(claims));
             }
@@ -320,7 +326,7 @@ mod tests {
         let nonce = || Nonce::assume_unique_for_key([5; NONCE_LEN]);
         sealer().key.seal_in_place_append_tag(nonce(), Aad::from([OLD_VERSION]), &mut body).unwrap();
         let token = URL_SAFE_NO_PAD.encode([&[OLD_VERSION][..], &[5; NONCE_LEN], &body].concat());
-        let wanted = Claims { purpose: Purpose::Instance, ..claims() };
+        let wanted = BootTokenClaims { purpose: Purpose::Instance, ..claims() };
         assert_eq!(sealer().open(&token, 1, Purpose::Instance), Ok(wanted));
     }
 
@@ -328,24 +334,24 @@ mod tests {
     fn opens_what_it_sealed_until_it_expires() {
         let token = sealer().seal(&claims()).unwrap();
         assert_eq!(sealer().open(token.as_str(), 999, Purpose::Agent), Ok(claims()));
-        assert_eq!(sealer().open(token.as_str(), 1_000, Purpose::Agent), Err(TokenError::Expired));
-        assert_eq!(sealer().open(token.as_str(), 999, Purpose::Instance), Err(TokenError::WrongPurpose));
+        assert_eq!(sealer().open(token.as_str(), 1_000, Purpose::Agent), Err(BootTokenError::Expired));
+        assert_eq!(sealer().open(token.as_str(), 999, Purpose::Instance), Err(BootTokenError::WrongPurpose));
         assert_eq!(sealer().open_boot(token.as_str(), 999), Ok(claims()));
         assert_eq!(sealer().read(token.as_str(), Purpose::Agent), Ok(claims()), "at any time");
-        assert_eq!(sealer().read(token.as_str(), Purpose::Instance), Err(TokenError::WrongPurpose));
+        assert_eq!(sealer().read(token.as_str(), Purpose::Instance), Err(BootTokenError::WrongPurpose));
     }
 
     #[test]
     fn boot_urls_take_no_instance_token() {
-        let token = sealer().seal(&Claims { purpose: Purpose::Instance, ..claims() }).unwrap();
-        assert_eq!(sealer().open_boot(token.as_str(), 1), Err(TokenError::WrongPurpose));
+        let token = sealer().seal(&BootTokenClaims { purpose: Purpose::Instance, ..claims() }).unwrap();
+        assert_eq!(sealer().open_boot(token.as_str(), 1), Err(BootTokenError::WrongPurpose));
     }
 
     #[test]
     fn another_key_opens_nothing() {
         let token = sealer().seal(&claims()).unwrap();
         let other = Sealer::new(&[8; KEY_BYTES]);
-        assert_eq!(other.open(token.as_str(), 1, Purpose::Agent), Err(TokenError::Altered));
+        assert_eq!(other.open(token.as_str(), 1, Purpose::Agent), Err(BootTokenError::Altered));
     }
 
     #[test]
@@ -359,9 +365,9 @@ mod tests {
     #[test]
     fn subjects_have_bounds_and_the_longest_fits() {
         let boot = Some(seal(BootAsker::First("fd00::1".parse().unwrap())));
-        let subject = |bytes: usize| Claims { subject: "a".repeat(bytes), boot, ..claims() };
-        assert_eq!(sealer().seal(&subject(0)), Err(SealError::Subject));
-        assert_eq!(sealer().seal(&subject(SUBJECT_BYTES_MAX + 1)), Err(SealError::Subject));
+        let subject = |bytes: usize| BootTokenClaims { subject: "a".repeat(bytes), boot, ..claims() };
+        assert_eq!(sealer().seal(&subject(0)), Err(TokenSealError::Subject));
+        assert_eq!(sealer().seal(&subject(SUBJECT_BYTES_MAX + 1)), Err(TokenSealError::Subject));
         let token = sealer().seal(&subject(SUBJECT_BYTES_MAX)).unwrap();
         assert_eq!(token.as_str().len().div_ceil(4) * 4, TOKEN_CHARS_MAX);
         assert!(sealer().open(token.as_str(), 1, Purpose::Agent).is_ok());

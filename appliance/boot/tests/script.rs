@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use firesteel_boot::{
-    BootEntry, Claims, DiskProbe, Endpoints, KernelArguments, Platform, Purpose, RenderError, ScriptContext,
+    BootEntry, BootTokenClaims, DiskProbe, Endpoints, KernelArguments, Platform, Purpose, ScriptContext, ScriptError,
     ScriptRequest, SealedToken, Sealer, autoexec, render,
 };
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ use proptest::prelude::*;
 const ENDPOINTS: Endpoints = Endpoints { address: Ipv4Addr::new(10, 77, 0, 1), http_port: 8080, agent_port: 8443 };
 
 fn token() -> SealedToken {
-    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 1, expires_s: 9, boot: None };
+    let claims =
+        BootTokenClaims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 1, expires_s: 9, boot: None };
     Sealer::new(&[1; 32]).seal(&claims).unwrap()
 }
 
@@ -70,7 +71,7 @@ fn an_agent_without_a_token_is_an_error() {
     let request = ScriptRequest::parse("mac=52-54-00-01-02-03&platform=efi").unwrap();
     let arguments = KernelArguments::default();
     let context = ScriptContext { endpoints: &ENDPOINTS, request: &request, token: None, arguments: &arguments };
-    assert_eq!(render(&BootEntry::Discovery, &context), Err(RenderError::NoToken));
+    assert_eq!(render(&BootEntry::Discovery, &context), Err(ScriptError::NoToken));
     assert!(render(&BootEntry::Exit { reason: "none".into() }, &context).is_ok());
 }
 

@@ -6,15 +6,15 @@ use std::{
 };
 
 use firesteel_boot::{Endpoints, Sealer};
-use firesteel_handoff::Origins;
-use firesteel_kube::{Change, Core, Objects, Status};
+use firesteel_handoff::ConfigOrigins;
+use firesteel_kube::{Core, ObjectChange, Objects, Status};
 use firesteel_plan::instance::TokenAge;
 use firesteel_resources::{MachineConfig, MachineConfigPool, Secret};
 use firesteel_runtime::{
-    ConfigsNotReady, ControllerError, Events, HostEvent, HostEvents, HostInbox, HostKey, HostTable, InstanceKey,
-    Journals, Loop, Pending, Queue, Runtime, ServedConfigs, StoreClock, Tasks, Trust,
+    ConfigsNotReady, ControllerError, Events, HostEvent, HostEvents, HostInbox, HostKey, HostQueue, HostTable,
+    InstanceKey, Journals, Loop, Pending, Runtime, ServedConfigs, StoreClock, Tasks, Trust,
 };
-use firesteel_wire::hand_off::Arguments;
+use firesteel_wire::hand_off::KernelArgumentEdit;
 use jiff::Timestamp;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -23,7 +23,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    pools::{Member, Pools},
+    pools::{PoolMember, Pools},
     refusal::Refusals,
     settings::ConfigSettings,
 };
@@ -43,7 +43,7 @@ pub struct ConfigServerConfig {
     /// The hosts that there are.
     pub hosts: HostEvents,
     /// Looks at a host that fetched its config.
-    pub queue: Arc<Queue<HostKey>>,
+    pub queue: Arc<HostQueue<HostKey>>,
     /// Opens the tokens of hosts.
     pub sealer: Arc<Sealer>,
     pub instance_key: InstanceKey,
@@ -69,12 +69,12 @@ pub(crate) struct Inner {
     pub(crate) pool_objects: Objects<MachineConfigPool>,
     pub(crate) config_objects: Objects<MachineConfig>,
     pub(crate) pools: Pools,
-    pub(crate) origins: Arc<Origins>,
+    pub(crate) origins: Arc<ConfigOrigins>,
     hosts: Mutex<HostTable<ServedHost>>,
     inbox: HostInbox,
     /// How often who is no host of ours was refused a config.
     strangers: Mutex<Refusals>,
-    asked: Family<Asked, Counter>,
+    asked: Family<ConfigRequestLabels, Counter>,
     tasks: Tasks,
 }
 
@@ -82,13 +82,13 @@ pub(crate) struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct ServedHost {
     /// As its pool sees it; absent until the first step.
-    pub(crate) member: Option<Member>,
+    pub(crate) member: Option<PoolMember>,
     /// How often its config was refused.
     pub(crate) refusals: Refusals,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct ConfigRequestLabels {
     outcome: &'static str,
 }
 
@@ -138,7 +138,7 @@ impl ConfigController {
 
     /// Where configs are found, for who hands a host its stub.
     #[must_use]
-    pub fn origins(&self) -> Arc<Origins> {
+    pub fn origins(&self) -> Arc<ConfigOrigins> {
         Arc::clone(&self.inner.origins)
     }
 
@@ -159,7 +159,7 @@ impl ConfigController {
 
     /// A config was asked for; the outcomes are words of ours.
     pub(crate) fn count(&self, outcome: &'static str) {
-        self.inner.asked.get_or_create(&Asked { outcome }).inc();
+        self.inner.asked.get_or_create(&ConfigRequestLabels { outcome }).inc();
     }
 
     pub(crate) fn events(&self) -> &Events {
@@ -188,7 +188,7 @@ impl ConfigController {
                 HostEvent::Stepped(stepped) => {
                     let metadata = &stepped.host.metadata;
                     if let Some(host) = hosts.of(&key, &metadata.uid) {
-                        let member = Member::of(&stepped.host, &stepped.memory, &stepped.journal);
+                        let member = PoolMember::of(&stepped.host, &stepped.memory, &stepped.journal);
                         self.note_member(host, member);
                     }
                 }
@@ -203,7 +203,7 @@ impl ConfigController {
     }
 
     /// Takes in what a step found of a host.
-    fn note_member(&self, host: &mut ServedHost, member: Member) {
+    fn note_member(&self, host: &mut ServedHost, member: PoolMember) {
         let before = host.member.replace(member.clone());
         let is_elsewhere = before.as_ref().is_none_or(|before| before.user_data != member.user_data);
         if before != Some(member) {
@@ -227,9 +227,9 @@ impl ConfigController {
         let mut changes = self.inner.secrets.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(secret) => self.inner.pools.secret_seen(&secret, &self.inner.origins.urls),
-                Change::Deleted(secret) => self.inner.pools.secret_gone(&secret),
-                Change::Synced | Change::Undecodable { .. } => {}
+                ObjectChange::Applied(secret) => self.inner.pools.secret_seen(&secret, &self.inner.origins.urls),
+                ObjectChange::Deleted(secret) => self.inner.pools.on_secret_deleted(&secret),
+                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
             }
         }
     }
@@ -250,7 +250,7 @@ impl ServedConfigs for ConfigController {
         &'a self,
         namespace: &'a str,
         names: &'a [String],
-    ) -> Pending<'a, Result<Arguments, Status>> {
+    ) -> Pending<'a, Result<KernelArgumentEdit, Status>> {
         Box::pin(self.kernel_arguments_of(namespace, names))
     }
 }

@@ -1,6 +1,6 @@
 //! What a host's config gets from the appliance: the nonce that its OS sends back, and the CA.
 
-use firesteel_boot::Claims;
+use firesteel_boot::BootTokenClaims;
 use firesteel_ignition::NewFile;
 use firesteel_runtime::HostKey;
 
@@ -11,7 +11,7 @@ pub(crate) const FILES: [&str; 2] = ["/etc/firesteel/instance.json", "/etc/fires
 
 impl ConfigController {
     /// What the unit in the new OS needs to report back, at [`FILES`].
-    pub(crate) fn instance_files(&self, key: &HostKey, claims: &Claims) -> Vec<NewFile> {
+    pub(crate) fn instance_files(&self, key: &HostKey, claims: &BootTokenClaims) -> Vec<NewFile> {
         let config = self.config();
         let instance = serde_json::json!({
             "nonce": config.instance_key.nonce(&claims.subject, claims.attempt),

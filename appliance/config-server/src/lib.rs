@@ -19,5 +19,5 @@ mod settings;
 
 pub use controller::{ConfigController, ConfigServerConfig};
 pub use refusal::ConfigRefusal;
-pub use requests::ConfigAsk;
+pub use requests::ConfigRequest;
 pub use settings::{ConfigSettings, TOKEN_DAYS_DEFAULT};

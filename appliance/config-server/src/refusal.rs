@@ -1,6 +1,6 @@
 //! Why a config is not served, with upstream's status codes and those of the token.
 
-use firesteel_boot::TokenError;
+use firesteel_boot::BootTokenError;
 use firesteel_ignition::render::ServeError;
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,7 +15,7 @@ pub enum ConfigRefusal {
     #[error("a config is given only for the token of its host")]
     NoToken,
     #[error("{0}")]
-    BadToken(TokenError),
+    BadToken(BootTokenError),
     #[error("the host of this token is gone")]
     NoHost,
     #[error("the token's deadline is over: firesteel rehandoff puts it off")]
@@ -74,7 +74,7 @@ impl ConfigRefusal {
     }
 
     /// Whether it cannot be told of a host, for none is known.
-    pub(crate) fn is_of_nobody(&self) -> bool {
+    pub(crate) fn is_unattributed(&self) -> bool {
         self.word() == "bad-token" || *self == Self::NoToken
     }
 
@@ -93,7 +93,7 @@ impl ConfigRefusal {
     }
 
     /// Whether the host is told of it: what passes by itself is not worth a line.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         match self {
             Self::Starting | Self::Store(_) => false,
             Self::Accept

@@ -19,15 +19,16 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use firesteel_boot::{Claims, Purpose};
+use firesteel_boot::{BootTokenClaims, Purpose};
 use firesteel_handoff::wanted_arguments;
 use firesteel_ignition::{
-    self as ignition, SpecVersion, accept, down,
+    self as ignition, SpecVersion, downgrade,
     render::{self, Additions},
+    version_negotiation,
 };
 use firesteel_kube::Status;
 use firesteel_plan::{
-    instance::{Standing, note_rendered, record_of, standing},
+    instance::{ConfigTokenState, note_rendered, record_of, standing},
     journal,
 };
 use firesteel_resources::{
@@ -35,7 +36,7 @@ use firesteel_resources::{
     secret::{CONFIG_KEY, CONFIG_TYPE},
 };
 use firesteel_runtime::{HostKey, event, field};
-use firesteel_wire::hand_off::{Arguments, is_argument};
+use firesteel_wire::hand_off::{KernelArgumentEdit, is_argument};
 use serde_json::Value;
 
 use crate::{ConfigController, ConfigRefusal, pools::unrendered};
@@ -48,7 +49,7 @@ const CONFIGS_MAX: usize = 64;
 
 /// What somebody asks for.
 #[derive(Clone, Copy)]
-pub struct ConfigAsk<'a> {
+pub struct ConfigRequest<'a> {
     pub name: &'a str,
     pub token: Option<&'a str>,
     /// The header `Accept`.
@@ -59,25 +60,25 @@ pub struct ConfigAsk<'a> {
 }
 
 /// Without the token.
-impl std::fmt::Debug for ConfigAsk<'_> {
+impl std::fmt::Debug for ConfigRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConfigAsk").field("name", &self.name).field("remote", &self.remote).finish_non_exhaustive()
+        f.debug_struct("ConfigRequest").field("name", &self.name).field("remote", &self.remote).finish_non_exhaustive()
     }
 }
 
 /// A host that proved itself.
-struct Asker {
+struct ConfigClient {
     key: HostKey,
-    claims: Claims,
+    claims: BootTokenClaims,
 }
 
 /// What there is to serve by a name.
-enum Found {
+enum ServedConfig {
     Secret(Box<Secret>),
     Pool(Arc<render::Rendered>),
 }
 
-impl Found {
+impl ServedConfig {
     /// The name of what was rendered; none for a Secret.
     fn rendered(&self) -> &str {
         match self {
@@ -92,7 +93,7 @@ impl ConfigController {
     ///
     /// # Errors
     /// Why there is none for him.
-    pub async fn host_config(&self, ask: ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+    pub async fn host_config(&self, ask: ConfigRequest<'_>) -> Result<Vec<u8>, ConfigRefusal> {
         let answer = self.config_of(&ask).await;
         let word = match &answer {
             Ok(_) if ask.head => "head",
@@ -103,12 +104,13 @@ impl ConfigController {
         answer
     }
 
-    async fn config_of(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
-        let version = accept::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
+    async fn config_of(&self, ask: &ConfigRequest<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+        let version =
+            version_negotiation::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
         let Some(token) = ask.token else {
             let answer = self.config_for_anybody(ask, version).await;
             if answer == Err(ConfigRefusal::NoToken) {
-                self.refused_nobody(ask, &ConfigRefusal::NoToken).await;
+                self.refuse_unattributed(ask, &ConfigRefusal::NoToken).await;
             }
             return answer;
         };
@@ -121,8 +123,8 @@ impl ConfigController {
                 }
             },
             Err(refusal) => {
-                if refusal.is_of_nobody() {
-                    self.refused_nobody(ask, &refusal).await;
+                if refusal.is_unattributed() {
+                    self.refuse_unattributed(ask, &refusal).await;
                 }
                 (None, refusal)
             }
@@ -134,7 +136,7 @@ impl ConfigController {
     }
 
     /// Who is who, by his token.
-    async fn asker_of(&self, token: &str) -> Result<Asker, ConfigRefusal> {
+    async fn asker_of(&self, token: &str) -> Result<ConfigClient, ConfigRefusal> {
         let claims = self.config().sealer.read(token, Purpose::Instance).map_err(ConfigRefusal::BadToken)?;
         if !self.knows_hosts().await {
             return Err(ConfigRefusal::Starting);
@@ -143,15 +145,15 @@ impl ConfigController {
         // Ignition would take it for final that there is no such host.
         let unknown = || hosts.undecodable().map_or(ConfigRefusal::NoHost, ConfigRefusal::Store);
         let key = hosts.by_uid(&claims.subject).cloned().ok_or_else(unknown)?;
-        Ok(Asker { key, claims })
+        Ok(ConfigClient { key, claims })
     }
 
     /// What everybody gets, for one whose token opens nothing. His host's own Secret of this name is meant before a pool.
     async fn config_despite(
         &self,
-        ask: &ConfigAsk<'_>,
+        ask: &ConfigRequest<'_>,
         version: SpecVersion,
-        asker: Option<&Asker>,
+        asker: Option<&ConfigClient>,
         refusal: ConfigRefusal,
     ) -> Result<Vec<u8>, ConfigRefusal> {
         if let Some(asker) = asker
@@ -168,7 +170,11 @@ impl ConfigController {
     }
 
     /// As upstream serves: whoever reaches the port may read what is in a pool's config.
-    async fn config_for_anybody(&self, ask: &ConfigAsk<'_>, version: SpecVersion) -> Result<Vec<u8>, ConfigRefusal> {
+    async fn config_for_anybody(
+        &self,
+        ask: &ConfigRequest<'_>,
+        version: SpecVersion,
+    ) -> Result<Vec<u8>, ConfigRefusal> {
         if !self.config().settings.without_token {
             return Err(ConfigRefusal::NoToken);
         }
@@ -180,19 +186,19 @@ impl ConfigController {
 
     async fn config_for_host(
         &self,
-        ask: &ConfigAsk<'_>,
+        ask: &ConfigRequest<'_>,
         version: SpecVersion,
-        asker: &Asker,
+        asker: &ConfigClient,
     ) -> Result<Vec<u8>, ConfigRefusal> {
         let handed_over = self.handed_over(asker).await?;
         self.check_leads_there(&asker.key, &handed_over, ask.name).await?;
         let found = self.find_config(&asker.key, ask.name).await?;
         let files = self.instance_files(&asker.key, &asker.claims);
         let bytes = match &found {
-            Found::Pool(rendered) => {
+            ServedConfig::Pool(rendered) => {
                 render::serve(rendered, &Additions { files, ..Additions::default() }, version)?.bytes
             }
-            Found::Secret(secret) => {
+            ServedConfig::Secret(secret) => {
                 // The agent set what the user data's own configs ask of the kernel, and nothing of what those fetch.
                 let are_arguments_set = handed_over.iter().any(|own| own == ask.name);
                 let whole = ignition::with_files(content(secret)?, &files).map_err(|error| {
@@ -213,7 +219,7 @@ impl ConfigController {
     }
 
     /// The configs that the user data fetches which the asker's disk has.
-    async fn handed_over(&self, asker: &Asker) -> Result<Vec<String>, ConfigRefusal> {
+    async fn handed_over(&self, asker: &ConfigClient) -> Result<Vec<String>, ConfigRefusal> {
         let journal = self.config().journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
         open(standing(&journal, asker.claims.attempt, self.token_age()))?;
@@ -259,18 +265,22 @@ impl ConfigController {
         Ok(())
     }
 
-    fn leads_to(&self, found: &Found) -> Result<Vec<String>, ConfigRefusal> {
+    fn leads_to(&self, found: &ServedConfig) -> Result<Vec<String>, ConfigRefusal> {
         let origins = self.config_origins();
         Ok(match found {
-            Found::Pool(rendered) => ignition::fetched_from(rendered.config.to_string().as_bytes(), origins),
-            Found::Secret(secret) => ignition::fetched_from(content(secret)?, origins),
+            ServedConfig::Pool(rendered) => ignition::fetched_from(rendered.config.to_string().as_bytes(), origins),
+            ServedConfig::Secret(secret) => ignition::fetched_from(content(secret)?, origins),
         })
     }
 
     /// What configs of this appliance ask of the kernel's command line, as far as they are there. Clients before 3.3.0 are
     /// not told of it (S1.30), so the agent sets it.
-    pub(crate) async fn kernel_arguments_of(&self, namespace: &str, names: &[String]) -> Result<Arguments, Status> {
-        let mut all = Arguments::default();
+    pub(crate) async fn kernel_arguments_of(
+        &self,
+        namespace: &str,
+        names: &[String],
+    ) -> Result<KernelArgumentEdit, Status> {
+        let mut all = KernelArgumentEdit::default();
         for name in names {
             let secret = self.config_secret(namespace, name).await?;
             let wanted = match (&secret, self.inner.pools.rendered(name)) {
@@ -322,15 +332,20 @@ impl ConfigController {
         Ok(secret.filter(|secret: &Secret| secret.type_ == CONFIG_TYPE))
     }
 
-    async fn find_config(&self, key: &HostKey, name: &str) -> Result<Found, ConfigRefusal> {
+    async fn find_config(&self, key: &HostKey, name: &str) -> Result<ServedConfig, ConfigRefusal> {
         match self.config_secret(&key.namespace, name).await.map_err(store)? {
-            Some(secret) => Ok(Found::Secret(Box::new(secret))),
-            None => self.pool_of(name).await.map(Found::Pool),
+            Some(secret) => Ok(ServedConfig::Secret(Box::new(secret))),
+            None => self.pool_of(name).await.map(ServedConfig::Pool),
         }
     }
 
     /// On disk before the config leaves.
-    async fn fetched(&self, ask: &ConfigAsk<'_>, asker: &Asker, rendered: &str) -> Result<(), ConfigRefusal> {
+    async fn fetched(
+        &self,
+        ask: &ConfigRequest<'_>,
+        asker: &ConfigClient,
+        rendered: &str,
+    ) -> Result<(), ConfigRefusal> {
         let (now, age, attempt) = (self.now(), self.token_age(), asker.claims.attempt);
         let name = field(ask.name);
         let standing = self
@@ -338,7 +353,7 @@ impl ConfigController {
             .journals
             .change(&asker.key, |status| {
                 let standing = standing(status, attempt, age);
-                if standing == Standing::Open {
+                if standing == ConfigTokenState::Open {
                     let record = record_of(status, attempt);
                     let is_first = record.config_fetched_at.is_none();
                     record.config_fetched_at.get_or_insert(now);
@@ -360,12 +375,12 @@ impl ConfigController {
     }
 
     /// Told on the host: in its timeline and as an event, but not more often than each [`crate::refusal::TOLD_EVERY`].
-    async fn refused(&self, asker: &Asker, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
-        if ask.head || !refusal.is_told() {
+    async fn refused(&self, asker: &ConfigClient, ask: &ConfigRequest<'_>, refusal: &ConfigRefusal) {
+        if ask.head || !refusal.is_recorded() {
             return;
         }
         let now = self.now();
-        let Asker { key, claims } = asker;
+        let ConfigClient { key, claims } = asker;
         let told = self.hosts().get_mut(key).and_then(|host| host.refusals.next(now));
         // So many came since the last one that was told.
         let Some(before) = told else { return };
@@ -376,11 +391,11 @@ impl ConfigController {
         if let Err(status) = self.config().journals.change(key, |status| status.note_again(noted.clone())).await {
             tracing::warn!(host = %key, error = %status.message, "writing the timeline");
         }
-        self.events().tell_of(key, &claims.subject, "ConfigRefused", true, text);
+        self.events().record_event(key, &claims.subject, "ConfigRefused", true, text);
     }
 
     /// Nobody's host can be told: the Provisioning object is, and the log, as seldom.
-    async fn refused_nobody(&self, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
+    async fn refuse_unattributed(&self, ask: &ConfigRequest<'_>, refusal: &ConfigRefusal) {
         if ask.head {
             return;
         }
@@ -389,7 +404,7 @@ impl ConfigController {
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
         let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, field(ask.name));
-        self.events().tell_of_network("ConfigRefused", true, text).await;
+        self.events().record_network_event("ConfigRefused", true, text).await;
     }
 
     /// What every URL of a config of ours begins with; that of managed stubs comes first.
@@ -417,7 +432,7 @@ fn for_client(config: Vec<u8>, asked: Option<SpecVersion>, are_arguments_set: bo
         take_set_arguments(&mut value);
     }
     let fault = |fault| ConfigRefusal::Serve(render::ServeError::Unsaid { version, fault });
-    Ok(down::convert(value, version).map_err(fault)?.to_string().into_bytes())
+    Ok(downgrade::convert(value, version).map_err(fault)?.to_string().into_bytes())
 }
 
 /// Takes out the kernel arguments that the agent has set in the boot loader; a client that knows none need not be told.
@@ -430,12 +445,12 @@ fn take_set_arguments(config: &mut Value) {
     }
 }
 
-fn open(standing: Standing) -> Result<(), ConfigRefusal> {
+fn open(standing: ConfigTokenState) -> Result<(), ConfigRefusal> {
     match standing {
-        Standing::Open => Ok(()),
-        Standing::Ended => Err(ConfigRefusal::Ended),
-        Standing::Replaced => Err(ConfigRefusal::Replaced),
-        Standing::Expired => Err(ConfigRefusal::Expired),
+        ConfigTokenState::Open => Ok(()),
+        ConfigTokenState::Ended => Err(ConfigRefusal::Ended),
+        ConfigTokenState::Replaced => Err(ConfigRefusal::Replaced),
+        ConfigTokenState::Expired => Err(ConfigRefusal::Expired),
     }
 }
 

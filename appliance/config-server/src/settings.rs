@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use firesteel_boot::Endpoints;
-use firesteel_handoff::Origins;
-use firesteel_ignition::stub::make::{CONFIG_PORT, Endpoint, MakeError};
+use firesteel_handoff::ConfigOrigins;
+use firesteel_ignition::stub::managed_stub::{CONFIG_PORT, Endpoint, MakeError};
 use jiff::SignedDuration;
 
 /// How long a new OS may take from its installation to its config; long, because a host may be
@@ -44,7 +44,7 @@ impl Default for ConfigSettings {
 impl ConfigSettings {
     /// # Errors
     /// When [`Self::host`] is neither a name nor an address.
-    pub(crate) fn origins(&self, at: &Endpoints) -> Result<Origins, MakeError> {
+    pub(crate) fn origins(&self, at: &Endpoints) -> Result<ConfigOrigins, MakeError> {
         let address = Ipv4Addr::to_string(&at.address);
         let own = Endpoint::new(&address, self.port)?;
         let named = self.host.as_deref().map(|host| Endpoint::new(host, self.port)).transpose()?;
@@ -70,7 +70,7 @@ impl ConfigSettings {
                 endpoints.iter().map(plain).filter(|url| url.contains(&format!(":{port}/"))).collect();
             urls.extend(all);
         }
-        Ok(Origins { urls, endpoints, managed, plain })
+        Ok(ConfigOrigins { urls, endpoints, managed, plain })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the store of images gives for a request.
 
-use firesteel_images::import::{ImageMeta, Request};
+use firesteel_images::import::{ImageMeta, ImageRequest};
 use firesteel_plan::host::ReadyImage;
 
 /// An image that is in the store.
@@ -14,7 +14,7 @@ pub struct AcquiredImage {
 
 impl AcquiredImage {
     #[must_use]
-    pub fn of(meta: &ImageMeta, request: &Request) -> Self {
+    pub fn of(meta: &ImageMeta, request: &ImageRequest) -> Self {
         let source = meta.source_of(&request.url, &request.checksum);
         let notes = source.map(|source| source.notes).unwrap_or_default();
         Self { ready: ready(meta), warnings: notes.sentences() }

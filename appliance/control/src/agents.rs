@@ -5,7 +5,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use firesteel_boot::{BootEntry, Claims, Purpose, Sealer, UnseenBoot};
+use firesteel_boot::{BootEntry, BootTokenClaims, Purpose, Sealer, UnseenBoot};
 use firesteel_plan::{
     host::{KnownIdentity, identity::compare},
     journal,
@@ -13,22 +13,23 @@ use firesteel_plan::{
 use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus, RECEIPTS_MAX};
 use firesteel_runtime::{HostKey, event};
 use firesteel_wire::{
-    Evidence, Hello, HelloReply, Receipt, ReceiptPlace, Refusal, RefusalReason, Report, ReportReply, Verdict, limits,
+    AgentInstruction, AgentReport, Evidence, Hello, HelloReply, ReceiptPlace, RefusalReason, RefusalReply, ReportReply,
+    StepReceipt, limits,
 };
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    binding::{Binding, HelloFacts, bind},
+    binding::{HelloBinding, HelloFacts, bind},
     boot_observations::BootObservations,
     discovery::UnownedMachines,
     hardware_store::HardwareStore,
     map,
-    pace::Speed,
     receipts::ReceiptKeeper,
     refusals::{busy, refusal},
-    report_changes::{Changes, EVIDENCE_BYTES_MAX, bytes_of, dropped, told},
+    report_changes::{EVIDENCE_BYTES_MAX, ReportChanges, bytes_of, dropped, receipt_json},
     shared::{Shared, unix_milliseconds},
-    views::Heard,
+    step_speed::StepSpeed,
+    views::ReportOrder,
 };
 
 /// Speaks with the agents of hosts.
@@ -47,7 +48,7 @@ impl AgentConversations {
     ///
     /// # Errors
     /// A refusal with its reason; see [`RefusalReason`].
-    pub(crate) async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
+    pub(crate) async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, RefusalReply> {
         let claims = self.claims(&hello.token)?;
         self.started().await?;
         match claims.purpose {
@@ -61,7 +62,7 @@ impl AgentConversations {
     ///
     /// # Errors
     /// A refusal with its reason; see [`RefusalReason`].
-    pub(crate) async fn report(&self, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
+    pub(crate) async fn report(&self, report: AgentReport, remote: IpAddr) -> Result<ReportReply, RefusalReply> {
         let claims = self.claims(&report.token)?;
         self.started().await?;
         match claims.purpose {
@@ -71,20 +72,20 @@ impl AgentConversations {
         }
     }
 
-    async fn started(&self) -> Result<(), Refusal> {
+    async fn started(&self) -> Result<(), RefusalReply> {
         if self.shared.knows_hosts().await {
             return Ok(());
         }
         Err(refusal(RefusalReason::Busy, "the appliance is starting: try again"))
     }
 
-    fn claims(&self, token: &str) -> Result<Claims, Refusal> {
+    fn claims(&self, token: &str) -> Result<BootTokenClaims, RefusalReply> {
         self.sealer
             .open_boot(token, self.shared.age_s())
             .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
     }
 
-    fn host_of(&self, claims: &Claims) -> Result<HostKey, Refusal> {
+    fn host_of(&self, claims: &BootTokenClaims) -> Result<HostKey, RefusalReply> {
         let views = self.shared.views();
         let key = views.by_uid.get(&claims.subject).cloned();
         key.ok_or_else(|| match views.unreadable_host() {
@@ -101,7 +102,12 @@ impl AgentConversations {
         }
     }
 
-    async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
+    async fn host_hello(
+        &self,
+        claims: &BootTokenClaims,
+        hello: &Hello,
+        remote: IpAddr,
+    ) -> Result<HelloReply, RefusalReply> {
         let key = self.host_of(claims)?;
         let now = self.shared.now();
         // After a restart what is written counts.
@@ -124,26 +130,26 @@ impl AgentConversations {
             .map_err(busy)?
             .ok_or_else(|| refusal(RefusalReason::Busy, "this host has no journal yet: try again"))?;
         match binding {
-            Binding::New => {
+            HelloBinding::New => {
                 tracing::info!(host = %key, attempt = claims.attempt, mac = %hello.identity.boot_mac, "agent says hello");
                 self.begin_agent(&key, claims.attempt, hello);
                 self.boot_registered(&key, now);
                 self.shared.handles.queue.wake(&key);
             }
-            Binding::Unseen(why) => return Err(self.refuse_unseen(&key, claims.attempt, &why, remote)),
-            Binding::IdentityChanged { why } => {
+            HelloBinding::Unseen(why) => return Err(self.refuse_unseen(&key, claims.attempt, &why, remote)),
+            HelloBinding::IdentityChanged { why } => {
                 self.shared.metrics.agent_refused();
                 self.warn_of_refusal(&key, claims.attempt, Some(remote), &why);
                 self.shared.handles.queue.wake(&key);
                 // It waits: a reboot would only bring it back, and a person may say that it is the host.
                 return Err(refusal(RefusalReason::Held, &why));
             }
-            Binding::Known => self.begin_agent(&key, claims.attempt, hello),
-            Binding::Claimant { is_new } => {
+            HelloBinding::Known => self.begin_agent(&key, claims.attempt, hello),
+            HelloBinding::Claimant { is_new } => {
                 return Err(self.hold_claimant(&key, &hello.key.to_string(), is_new, (now, None)));
             }
-            Binding::Intruder => return Err(self.send_away(&key, claims.attempt)),
-            Binding::OldAttempt { current } => {
+            HelloBinding::Intruder => return Err(self.send_away(&key, claims.attempt)),
+            HelloBinding::OldAttempt { current } => {
                 let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
                 return Err(refusal(RefusalReason::OldAttempt, &text));
             }
@@ -155,7 +161,7 @@ impl AgentConversations {
     }
 
     /// Nothing is bound, and the next boot of the host gets another number.
-    fn refuse_unseen(&self, key: &HostKey, attempt: u64, why: &UnseenBoot, remote: IpAddr) -> Refusal {
+    fn refuse_unseen(&self, key: &HostKey, attempt: u64, why: &UnseenBoot, remote: IpAddr) -> RefusalReply {
         self.shared.metrics.agent_refused();
         self.warn_of_refusal(key, attempt, Some(remote), &format!("could not take a hello: {why}"));
         if let Some(view) = self.shared.views().hosts.get_mut(key) {
@@ -164,8 +170,8 @@ impl AgentConversations {
         refusal(RefusalReason::BadToken, &format!("this boot was not seen: {why}; boot again from the network"))
     }
 
-    fn verdict_of(&self, key: &HostKey, plan: u32, is_shut: bool) -> Verdict {
-        self.shared.views().hosts.get(key).map_or(Verdict::Continue, |view| view.agent.verdict(plan, is_shut))
+    fn verdict_of(&self, key: &HostKey, plan: u32, is_shut: bool) -> AgentInstruction {
+        self.shared.views().hosts.get(key).map_or(AgentInstruction::Continue, |view| view.agent.verdict(plan, is_shut))
     }
 
     /// Takes the agent into the views, unless it is there (a repeated hello).
@@ -178,11 +184,16 @@ impl AgentConversations {
         view.agent.last_report_at = Some(self.shared.now());
     }
 
-    async fn host_report(&self, claims: &Claims, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
+    async fn host_report(
+        &self,
+        claims: &BootTokenClaims,
+        report: AgentReport,
+        remote: IpAddr,
+    ) -> Result<ReportReply, RefusalReply> {
         let key = self.host_of(claims)?;
         self.note_arrival(&key, &report);
         // An agent that says the same again has everything on disk: it was stored before it was heard.
-        if !self.has_heard(&key, claims, &report) {
+        if !self.has_reported(&key, claims, &report) {
             let journal = self.check_binding(&key, claims, &report, remote).await?;
             self.keep_report(&key, claims, &report, journal).await?;
         }
@@ -200,31 +211,31 @@ impl AgentConversations {
             let agent = &view.agent;
             (std::sync::Arc::clone(&agent.changed), agent.log_sequence, agent.stored.clone(), heard)
         };
-        if heard == Heard::News {
+        if heard == ReportOrder::News {
             self.shared.handles.queue.wake(&key);
         }
         let verdict = || self.verdict_of(&key, plan, self.shared.hold_of(&key).is_some());
         // A report that came late is answered at once, and so is each where it counts which machines still report.
-        if idle && !leaving && heard != Heard::Overtaken && !self.is_claimed(&key) {
+        if idle && !leaving && heard != ReportOrder::Overtaken && !self.is_claimed(&key) {
             self.shared.hold(&changed, &verdict).await;
             if let Some(view) = self.shared.views().hosts.get_mut(&key) {
                 view.agent.last_report_at = Some(self.shared.now());
             }
         }
         let hold = self.shared.hold_of(&key);
-        let verdict = if leaving { Verdict::Continue } else { self.verdict_of(&key, plan, hold.is_some()) };
+        let verdict = if leaving { AgentInstruction::Continue } else { self.verdict_of(&key, plan, hold.is_some()) };
         let time_ms = unix_milliseconds(self.shared.now());
         Ok(ReportReply { time_ms, log_acknowledged: acknowledged, stored, verdict, hold })
     }
 
     /// The bound agent of the published attempt says what it said before.
-    fn has_heard(&self, key: &HostKey, claims: &Claims, report: &Report) -> bool {
+    fn has_reported(&self, key: &HostKey, claims: &BootTokenClaims, report: &AgentReport) -> bool {
         self.shared.views().hosts.get(key).is_some_and(|view| {
             let published = match &view.boot_entry {
                 Some(BootEntry::Agent { attempt, .. }) => *attempt == claims.attempt,
                 Some(_) | None => false,
             };
-            published && view.agent.attempt == claims.attempt && view.agent.has_heard(report)
+            published && view.agent.attempt == claims.attempt && view.agent.has_reported(report)
         })
     }
 
@@ -232,23 +243,23 @@ impl AgentConversations {
     async fn keep_report(
         &self,
         key: &HostKey,
-        claims: &Claims,
-        report: &Report,
+        claims: &BootTokenClaims,
+        report: &AgentReport,
         mut journal: HostJournalStatus,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RefusalReply> {
         let now = self.shared.now();
         let (before, speed) = match self.shared.views().hosts.get_mut(key) {
             Some(view) => (view.agent.last_report.clone(), view.agent.speed_of(report, now)),
-            None => (None, Speed::default()),
+            None => (None, StepSpeed::default()),
         };
-        let mut changes = Changes::between(before.as_ref(), report, claims.attempt, now);
+        let mut changes = ReportChanges::between(before.as_ref(), report, claims.attempt, now);
         if let Some(progress) = &mut changes.progress {
             (progress.bytes_per_second, progress.seconds_left) = (speed.bytes_per_second, speed.seconds_left);
         }
         if changes.are_news_to(&journal) {
             let signer = &self.receipts.receipt_key;
-            let new: Vec<Receipt> = changes.new_receipts(&journal).map(|(receipt, _)| receipt.clone()).collect();
-            let named = new.iter().filter(|receipt| bytes_of(&told(receipt)) <= EVIDENCE_BYTES_MAX).collect();
+            let new: Vec<StepReceipt> = changes.new_receipts(&journal).map(|(receipt, _)| receipt.clone()).collect();
+            let named = new.iter().filter(|receipt| bytes_of(&receipt_json(receipt)) <= EVIDENCE_BYTES_MAX).collect();
             let signed = self
                 .receipts
                 .sign_receipts(key, &claims.subject, claims.attempt, named, &journal)
@@ -277,7 +288,8 @@ impl AgentConversations {
             if journal.receipts.len() < RECEIPTS_MAX {
                 view.agent.stored.clear();
             }
-            view.agent.note_stored(stored(&journal, claims.attempt).chain(report.receipts.iter().map(Receipt::place)));
+            view.agent
+                .note_stored(stored(&journal, claims.attempt).chain(report.receipts.iter().map(StepReceipt::place)));
         }
         Ok(())
     }
@@ -287,10 +299,10 @@ impl AgentConversations {
     async fn check_binding(
         &self,
         key: &HostKey,
-        claims: &Claims,
-        report: &Report,
+        claims: &BootTokenClaims,
+        report: &AgentReport,
         remote: IpAddr,
-    ) -> Result<HostJournalStatus, Refusal> {
+    ) -> Result<HostJournalStatus, RefusalReply> {
         let journal = self.shared.handles.journals.read(key).await.map_err(busy)?.ok_or_else(no_journal)?;
         let current = journal::attempt(&journal);
         if current != claims.attempt {
@@ -316,7 +328,7 @@ impl AgentConversations {
     }
 
     /// The host's own and its kernel's lines go into the host's log and the appliance's, each once.
-    fn log(&self, key: &HostKey, claims: &Claims, report: &Report) {
+    fn log(&self, key: &HostKey, claims: &BootTokenClaims, report: &AgentReport) {
         // Held while they are kept: whoever removes the host takes it from the views first, and then the
         // lines, so that none stays for the next host of its name.
         let mut views = self.shared.views();
@@ -342,7 +354,7 @@ impl AgentConversations {
 }
 
 /// An inspection that shows another machine than the agent's hello named is not taken.
-fn speaks_of_itself(agent: Option<&AgentBinding>, report: &Report) -> Result<(), Refusal> {
+fn speaks_of_itself(agent: Option<&AgentBinding>, report: &AgentReport) -> Result<(), RefusalReply> {
     let Some(agent) = agent else { return Ok(()) };
     let said = KnownIdentity::of(&agent.uuid, &agent.serial, agent.bound_at);
     let shown = report.receipts.iter().filter_map(|receipt| match &receipt.evidence {
@@ -369,7 +381,7 @@ fn stored(journal: &HostJournalStatus, attempt: u64) -> impl Iterator<Item = Rec
     of_attempt.map(|kept| ReceiptPlace { plan: kept.plan, index: kept.index })
 }
 
-fn no_journal() -> Refusal {
+fn no_journal() -> RefusalReply {
     refusal(RefusalReason::OldAttempt, "this host has no journal any more: boot again")
 }
 

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{boot_record, claimants, map};
 
 /// Outcome of comparing a hello with the journal.
-pub(crate) enum Binding {
+pub(crate) enum HelloBinding {
     New,
     Known,
     /// Another machine is bound, or was before. `is_new`: nothing was known of this one.
@@ -50,22 +50,22 @@ pub(crate) struct HelloFacts {
 const REFUSED_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Binds a token to the key of the first hello; pure.
-pub(crate) fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &HelloFacts) -> Binding {
+pub(crate) fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &HelloFacts) -> HelloBinding {
     let (remote, now) = (facts.remote, facts.now);
     let current = journal::attempt(status);
     let key = hello.key.to_string();
     if journal::is_intruder(status, &key) {
-        return Binding::Intruder;
+        return HelloBinding::Intruder;
     }
     if current != attempt {
         let is_held = claimants::is_claimant(status, &key);
-        return if is_held { Binding::Claimant { is_new: false } } else { Binding::OldAttempt { current } };
+        return if is_held { HelloBinding::Claimant { is_new: false } } else { HelloBinding::OldAttempt { current } };
     }
     if let Some(agent) = &status.agent
         && agent.attempt == attempt
     {
         if agent.key == key {
-            return Binding::Known;
+            return HelloBinding::Known;
         }
         // What the host is known as may be the word of the bound agent itself. Where it was known before, another machine
         // is no claimant; one that claimed it stays one, whatever it says now.
@@ -73,18 +73,18 @@ pub(crate) fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, 
             && !claimants::is_claimant(status, &key)
             && let Err(change) = is_known_machine(status, attempt, hello, facts)
         {
-            return Binding::IdentityChanged { why: change.to_string() };
+            return HelloBinding::IdentityChanged { why: change.to_string() };
         }
         let other = claimants::claimant_of(attempt, hello, remote, now);
-        return Binding::Claimant { is_new: claimants::claim(status, &other, now) };
+        return HelloBinding::Claimant { is_new: claimants::claim(status, &other, now) };
     }
     if let Err(why) = &facts.seen {
         let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
         status.note_again(event(now, attempt, "unseen_boot", detail));
-        return Binding::Unseen(why.clone());
+        return HelloBinding::Unseen(why.clone());
     }
     if let Err(change) = is_known_machine(status, attempt, hello, facts) {
-        return Binding::IdentityChanged { why: change.to_string() };
+        return HelloBinding::IdentityChanged { why: change.to_string() };
     }
     status.refused_identity = None;
     let known = journal::known_identity(status);
@@ -103,7 +103,7 @@ pub(crate) fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, 
         let name = if way.by_plan { "agent_network" } else { "agent_network_failed" };
         status.note(event(now, attempt, name, map::field(&way.text)));
     }
-    Binding::New
+    HelloBinding::New
 }
 
 /// Compares the machine of a hello with what the host is known as, and keeps one that is another; `Err` says both.
@@ -154,7 +154,7 @@ fn bound(attempt: u64, hello: &Hello, remote: IpAddr, now: Timestamp) -> AgentBi
 #[cfg(test)]
 pub(crate) mod examples {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_wire::{Identity, PublicKey};
+    use firesteel_wire::{PublicKey, SmbiosIdentity};
 
     use super::*;
 
@@ -162,7 +162,7 @@ pub(crate) mod examples {
         Hello {
             token: "t".into(),
             key: PublicKey([key; 32]),
-            identity: Identity { boot_mac: "52:54:00:00:00:01".into(), ..Identity::default() },
+            identity: SmbiosIdentity { boot_mac: "52:54:00:00:00:01".into(), ..SmbiosIdentity::default() },
             agent_version: "0.1.0".into(),
             kernel_version: "6.1".into(),
             uptime_ms: 2500,
@@ -201,27 +201,27 @@ mod tests {
         let mut status = journal(4);
         for _ in 0..2 {
             let refused = bind(&mut status, 4, &hello(1), &unseen(now));
-            assert!(matches!(refused, Binding::Unseen(UnseenBoot::Unsealed)));
+            assert!(matches!(refused, HelloBinding::Unseen(UnseenBoot::Unsealed)));
         }
         assert_eq!(status.agent, None, "nothing is bound");
         assert_eq!(status.timeline.iter().filter(|event| event.event == "unseen_boot").count(), 1);
-        assert!(matches!(bind(&mut status, 4, &hello(1), &facts(now)), Binding::New));
-        assert!(matches!(bind(&mut status, 4, &hello(1), &unseen(now)), Binding::Known), "it was seen before");
+        assert!(matches!(bind(&mut status, 4, &hello(1), &facts(now)), HelloBinding::New));
+        assert!(matches!(bind(&mut status, 4, &hello(1), &unseen(now)), HelloBinding::Known), "it was seen before");
         let bound = status.agent.clone();
-        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::Claimant { is_new: true }));
-        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::Claimant { is_new: false }));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), HelloBinding::Claimant { is_new: true }));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), HelloBinding::Claimant { is_new: false }));
         assert_eq!(status.agent, bound, "the second key is not bound");
         let claim = status.claim.clone().unwrap();
         assert_eq!((claim.first.key.as_str(), claim.others[0].key.as_str()), (&*"01".repeat(32), &*"02".repeat(32)));
         let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_claimant").collect();
         assert_eq!(second.len(), 1, "reported once, not at each try");
         assert!(second[0].detail.contains("192.0.2.9") && second[0].detail.contains("52:54:00:00:00:01"));
-        assert!(matches!(bind(&mut status, 3, &hello(1), &facts(now)), Binding::OldAttempt { current: 4 }));
+        assert!(matches!(bind(&mut status, 3, &hello(1), &facts(now)), HelloBinding::OldAttempt { current: 4 }));
         status.memory = serde_json::json!({"attempt": 5});
-        assert!(matches!(bind(&mut status, 5, &hello(3), &facts(now)), Binding::New), "a new attempt, a new key");
+        assert!(matches!(bind(&mut status, 5, &hello(3), &facts(now)), HelloBinding::New), "a new attempt, a new key");
         assert_eq!(status.former_agent.as_ref().unwrap().key, "01".repeat(32), "it may report on");
         status.memory = serde_json::json!({"attempt": 6, "intruders": [{"key": "02".repeat(32)}]});
-        assert!(matches!(bind(&mut status, 6, &hello(2), &facts(now)), Binding::Intruder));
+        assert!(matches!(bind(&mut status, 6, &hello(2), &facts(now)), HelloBinding::Intruder));
     }
 
     /// A machine with a stolen token may be inspected before the host's own agent comes.
@@ -236,7 +236,7 @@ mod tests {
         };
         for is_accepted in [false, true] {
             let mut status = journal(4);
-            assert!(matches!(bind(&mut status, 4, &says(1, '1'), &facts(now)), Binding::New));
+            assert!(matches!(bind(&mut status, 4, &says(1, '1'), &facts(now)), HelloBinding::New));
             let inspected = |attempt| HardwareRecord {
                 attempt,
                 system: SystemRecord { uuid: uuid('1'), ..SystemRecord::default() },
@@ -246,23 +246,32 @@ mod tests {
             if is_accepted {
                 status.memory["identity"] = serde_json::json!({"uuid": uuid('1')});
             }
-            assert!(matches!(bind(&mut status, 4, &says(2, '2'), &facts(now)), Binding::Claimant { is_new: true }));
+            assert!(matches!(
+                bind(&mut status, 4, &says(2, '2'), &facts(now)),
+                HelloBinding::Claimant { is_new: true }
+            ));
             assert_eq!(status.refused_identity, None);
 
             // The power settled it, and the planner forgot what was accepted.
             status.memory = serde_json::json!({"attempt": 5});
             assert!(
-                matches!(bind(&mut status.clone(), 5, &says(3, '2'), &facts(now)), Binding::New),
+                matches!(bind(&mut status.clone(), 5, &says(3, '2'), &facts(now)), HelloBinding::New),
                 "the host is back"
             );
             // Who was compared with an earlier inspection is held against it.
             status.hardware = Some(inspected(3));
-            assert!(matches!(bind(&mut status, 5, &says(4, '1'), &facts(now)), Binding::New));
+            assert!(matches!(bind(&mut status, 5, &says(4, '1'), &facts(now)), HelloBinding::New));
             let stranger = bind(&mut status, 5, &says(5, '2'), &facts(now));
-            assert!(matches!(stranger, Binding::IdentityChanged { .. }));
+            assert!(matches!(stranger, HelloBinding::IdentityChanged { .. }));
             // What claimed it once stays a claimant, whatever it says of itself later.
-            assert!(matches!(bind(&mut status, 5, &says(6, '1'), &facts(now)), Binding::Claimant { is_new: true }));
-            assert!(matches!(bind(&mut status, 5, &says(6, '2'), &facts(now)), Binding::Claimant { is_new: false }));
+            assert!(matches!(
+                bind(&mut status, 5, &says(6, '1'), &facts(now)),
+                HelloBinding::Claimant { is_new: true }
+            ));
+            assert!(matches!(
+                bind(&mut status, 5, &says(6, '2'), &facts(now)),
+                HelloBinding::Claimant { is_new: false }
+            ));
         }
     }
 
@@ -282,21 +291,24 @@ mod tests {
             for uuid in ["4c4c4544-0046-3310-8051-b4c04f564433", "", "00000000-0000-0000-0000-000000000000"] {
                 for _ in 0..2 {
                     let refused = bind(&mut status, 4, &says(uuid), &facts(now));
-                    assert!(matches!(refused, Binding::IdentityChanged { .. }), "{state} {uuid}");
+                    assert!(matches!(refused, HelloBinding::IdentityChanged { .. }), "{state} {uuid}");
                 }
                 assert_eq!(status.refused_identity.as_ref().unwrap().uuid, uuid);
                 let shared = HelloFacts { is_uuid_shared: true, ..facts(now) };
-                assert!(matches!(bind(&mut status.clone(), 4, &says(uuid), &shared), Binding::New));
+                assert!(matches!(bind(&mut status.clone(), 4, &says(uuid), &shared), HelloBinding::New));
             }
             assert_eq!(status.agent, None, "the token is not taken");
             let noted: Vec<_> = status.timeline.iter().filter(|event| event.event == "identity_changed").collect();
             assert!(noted.len() == 1 && noted[0].detail.contains("192.0.2.9"), "{noted:?}");
             let mut accepted = status.clone();
             accepted.memory["identity"] = serde_json::json!({"uuid": "", "serial": ""});
-            assert!(matches!(bind(&mut accepted, 4, &says(""), &facts(now)), Binding::New), "a person said so");
+            assert!(matches!(bind(&mut accepted, 4, &says(""), &facts(now)), HelloBinding::New), "a person said so");
             // Its bytes are swapped by other firmware of the same board.
             for right in ["4C4C4544-0046-3310-8051-B4C04F564432", "44454c4c-4600-1033-8051-b4c04f564432"] {
-                assert!(matches!(bind(&mut status.clone(), 4, &says(right), &facts(now)), Binding::New), "{right}");
+                assert!(
+                    matches!(bind(&mut status.clone(), 4, &says(right), &facts(now)), HelloBinding::New),
+                    "{right}"
+                );
             }
             bind(&mut status, 4, &says("4c4c4544-0046-3310-8051-b4c04f564432"), &facts(now));
             assert_eq!(status.refused_identity, None, "the host is back");

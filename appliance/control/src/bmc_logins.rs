@@ -2,37 +2,37 @@
 
 use std::{fmt, sync::Arc};
 
-use firesteel_bmc::{BmcAddress, Credentials, Tls};
+use firesteel_bmc::{BmcAddress, BmcCredentials, Tls};
 use firesteel_facts::shown_url;
 use firesteel_kube::Objects;
-use firesteel_plan::host::{BmcFault, BmcFaultKind, Limits};
+use firesteel_plan::host::{BmcFault, BmcFaultKind, HostTimeouts};
 use firesteel_resources::{BareMetalHost, Secret};
 use firesteel_runtime::HostKey;
 
 use crate::{
-    logins::{Account, Leave, PAUSE},
+    logins::{BmcAccount, LoginPermission, PAUSE},
     power::BmcDriver,
     shared::Shared,
 };
 
 /// Where a host's BMC is, and as whom it is asked.
-pub(crate) struct Login {
+pub(crate) struct BmcLogin {
     pub(crate) address: BmcAddress,
-    pub(crate) credentials: Credentials,
+    pub(crate) credentials: BmcCredentials,
     /// The Secret and its version.
     pub(crate) given: String,
-    pub(crate) account: Account,
+    pub(crate) account: BmcAccount,
     pub(crate) tls: Tls,
 }
 
 /// The right to try a login, given back when this is dropped.
-pub(crate) struct Trying {
+pub(crate) struct LoginAttempt {
     shared: Arc<Shared>,
     /// `None`: it was not counted.
-    account: Option<Account>,
+    account: Option<BmcAccount>,
 }
 
-impl Drop for Trying {
+impl Drop for LoginAttempt {
     fn drop(&mut self) {
         if let Some(account) = &self.account {
             self.shared.views().logins.end(account);
@@ -57,8 +57,8 @@ impl fmt::Debug for BmcLogins {
 
 impl BmcLogins {
     /// Waits until a login can be tried without locking the account, however those end that are under way.
-    pub(crate) async fn try_login(&self, account: &Account, credentials: &str) -> Result<Trying, BmcFault> {
-        let limits = Limits::default();
+    pub(crate) async fn try_login(&self, account: &BmcAccount, credentials: &str) -> Result<LoginAttempt, BmcFault> {
+        let limits = HostTimeouts::default();
         loop {
             let now = self.shared.now();
             let leave = {
@@ -67,19 +67,19 @@ impl BmcLogins {
                 if views.slots.are_counted() {
                     views.logins.begin(account, credentials, &limits, now)
                 } else {
-                    Leave::Wait
+                    LoginPermission::Wait
                 }
             };
             match leave {
-                Leave::Free => return Ok(Trying { shared: Arc::clone(&self.shared), account: None }),
-                Leave::Counted => {
-                    return Ok(Trying { shared: Arc::clone(&self.shared), account: Some(account.clone()) });
+                LoginPermission::Free => return Ok(LoginAttempt { shared: Arc::clone(&self.shared), account: None }),
+                LoginPermission::Counted => {
+                    return Ok(LoginAttempt { shared: Arc::clone(&self.shared), account: Some(account.clone()) });
                 }
-                Leave::HeldBack(until) => {
+                LoginPermission::HeldBack(until) => {
                     let message = format!("it is not tried again before {until:.0}");
                     return Err(BmcFault { kind: BmcFaultKind::HeldBack { until }, message });
                 }
-                Leave::Wait => {
+                LoginPermission::Wait => {
                     let runtime = &self.shared.handles.runtime;
                     runtime.sleep_until(runtime.uptime() + PAUSE).await;
                 }
@@ -88,7 +88,7 @@ impl BmcLogins {
     }
 
     /// Where a host's BMC is, and as whom it is asked.
-    pub(crate) async fn login(&self, key: &HostKey, host: &BareMetalHost) -> Result<Login, BmcFault> {
+    pub(crate) async fn login(&self, key: &HostKey, host: &BareMetalHost) -> Result<BmcLogin, BmcFault> {
         let unsupported = |text: &str| fault(BmcFaultKind::Unsupported, text);
         let bmc = host.spec.usable_bmc().ok_or_else(|| unsupported("the host names no BMC"))?;
         let address = BmcAddress::parse(&bmc.address)
@@ -100,13 +100,19 @@ impl BmcLogins {
         let (username, password) = secret.and_then(|secret| secret.credentials()).ok_or_else(|| {
             fault(BmcFaultKind::Refused, &format!("the Secret {} has no username and password", bmc.credentials_name))
         })?;
-        let account = Account::new(&bmc.address, &username);
+        let account = BmcAccount::new(&bmc.address, &username);
         let tls = Tls { is_verification_disabled: bmc.disable_certificate_verification, ..Tls::clone(&self.bmc_tls) };
-        Ok(Login { address, credentials: Credentials { username, password }, given, account, tls })
+        Ok(BmcLogin { address, credentials: BmcCredentials { username, password }, given, account, tls })
     }
 
     /// Counts what a BMC said to a login, for the other hosts that use the same account.
-    pub(crate) fn note_login(&self, key: &HostKey, account: Account, credentials: &str, result: Result<(), &BmcFault>) {
+    pub(crate) fn note_login(
+        &self,
+        key: &HostKey,
+        account: BmcAccount,
+        credentials: &str,
+        result: Result<(), &BmcFault>,
+    ) {
         let now = self.shared.now();
         let mut views = self.shared.views();
         match result {

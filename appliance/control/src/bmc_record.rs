@@ -1,14 +1,14 @@
 //! What a BMC told of its machine, into the host's journal.
 
 use firesteel_bmc::{
-    BootMode, Inventory,
-    inventory::{Module, Socket},
+    BmcBootMode, BmcInventory,
+    inventory::{BmcMemoryModule, Socket},
 };
 use firesteel_resources::host_journal::{BmcModule, BmcProcessor, BmcRecord, BmcVersion};
 use jiff::Timestamp;
 
 /// Records what a BMC said of its machine. All texts are plain and bounded already.
-pub(crate) fn record(seen: &Inventory, at: Timestamp) -> BmcRecord {
+pub(crate) fn record(seen: &BmcInventory, at: Timestamp) -> BmcRecord {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let secure_boot = seen.secure_boot.clone().unwrap_or_default();
     BmcRecord {
@@ -27,7 +27,7 @@ pub(crate) fn record(seen: &Inventory, at: Timestamp) -> BmcRecord {
         asset_tag: text(&seen.asset_tag),
         bios_version: text(&seen.bios_version),
         health: text(&seen.health),
-        boot_mode: seen.boot_mode.map(BootMode::as_str).unwrap_or_default().to_owned(),
+        boot_mode: seen.boot_mode.map(BmcBootMode::as_str).unwrap_or_default().to_owned(),
         secure_boot: secure_boot.is_enabled,
         secure_boot_last: secure_boot.was_enabled,
         secure_boot_mode: text(&secure_boot.mode),
@@ -44,7 +44,7 @@ pub(crate) fn record(seen: &Inventory, at: Timestamp) -> BmcRecord {
     }
 }
 
-fn module(seen: &Module) -> BmcModule {
+fn module(seen: &BmcMemoryModule) -> BmcModule {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     BmcModule {
         slot: seen.slot.clone(),

@@ -4,11 +4,11 @@ mod act;
 
 use std::{sync::Arc, time::Duration};
 
-use firesteel_bmc::{BootMode, BootVia, Error, Inventory, PowerState};
+use firesteel_bmc::{BmcBootMode, BmcInventory, BootVia, Error, PowerState};
 use firesteel_boot::{BootClient, Endpoints, first_stage};
 use firesteel_facts::{Arch, Mac};
 use firesteel_plan::{
-    host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, Power},
+    host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, HostPower},
     journal,
 };
 use firesteel_resources::{BareMetalHost, bare_metal_host};
@@ -16,7 +16,7 @@ use firesteel_runtime::{HostKey, event, key_of, timeout};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    bmc_logins::{BmcLogins, Login, fault},
+    bmc_logins::{BmcLogin, BmcLogins, fault},
     bmc_record::record,
     console::readers::ConsoleReaders,
     images,
@@ -37,11 +37,11 @@ const INVENTORY_EVERY: SignedDuration = SignedDuration::from_hours(6);
 
 /// What a call learnt, besides that it ended well.
 #[derive(Debug, Default)]
-pub(crate) struct Learnt {
+pub(crate) struct PowerCallFindings {
     power: Option<PowerState>,
     macs: Option<Vec<String>>,
     /// What the BMC tells of its machine.
-    inventory: Option<Inventory>,
+    inventory: Option<BmcInventory>,
     /// Something that went well enough and is to be known.
     note: Option<String>,
     /// The BMC had no place for a session.
@@ -90,7 +90,7 @@ impl BmcWork {
         });
     }
 
-    async fn bmc_ended(&self, key: &HostKey, uid: &str, call: &BmcCall, result: Result<Learnt, BmcFault>) {
+    async fn bmc_ended(&self, key: &HostKey, uid: &str, call: &BmcCall, result: Result<PowerCallFindings, BmcFault>) {
         let now = self.shared.now();
         let mut note = None;
         match &result {
@@ -139,7 +139,12 @@ impl BmcWork {
         self.shared.handles.queue.wake(key);
     }
 
-    async fn carry_out(&self, key: &HostKey, host: &BareMetalHost, action: BmcAction) -> Result<Learnt, BmcFault> {
+    async fn carry_out(
+        &self,
+        key: &HostKey,
+        host: &BareMetalHost,
+        action: BmcAction,
+    ) -> Result<PowerCallFindings, BmcFault> {
         let (client, via) = self.connect(key, host).await?;
         let loader = self.http_loader();
         let booting = Booting { via, mode: boot_mode(host), wanted_mode: wanted_mode(host), loader: &loader };
@@ -180,7 +185,7 @@ impl BmcWork {
     }
 
     /// What the BMC tells of its machine. That it tells nothing is no fault: the agent inspects.
-    async fn inventory(&self, key: &HostKey, client: &dyn BmcSession) -> Option<Inventory> {
+    async fn inventory(&self, key: &HostKey, client: &dyn BmcSession) -> Option<BmcInventory> {
         match timeout(&*self.shared.handles.runtime, INVENTORY_TIMEOUT, client.inventory(INVENTORY_WITHIN)).await {
             Some(Ok(inventory)) => inventory,
             Some(Err(error)) => {
@@ -195,7 +200,7 @@ impl BmcWork {
     }
 
     async fn connect(&self, key: &HostKey, host: &BareMetalHost) -> Result<(Box<dyn BmcSession>, BootVia), BmcFault> {
-        let Login { address, credentials, given, account, tls } = self.logins.login(key, host).await?;
+        let BmcLogin { address, credentials, given, account, tls } = self.logins.login(key, host).await?;
         let trying = self.logins.try_login(&account, &given).await?;
         let mut connected = self.logins.bmc.connect(&address, &credentials, &tls).await;
         if matches!(connected, Err(Error::NoSessionFree)) && self.consoles.consoles_give_way(&address).await {
@@ -208,7 +213,7 @@ impl BmcWork {
     }
 
     /// Keeps the record; what cannot be stored is read again in some hours.
-    pub(crate) async fn keep_bmc_record(&self, key: &HostKey, inventory: &Inventory, at: Timestamp) {
+    pub(crate) async fn keep_bmc_record(&self, key: &HostKey, inventory: &BmcInventory, at: Timestamp) {
         let record = record(inventory, at);
         let stored = self.shared.handles.journals.change(key, |status| status.bmc = Some(record.clone())).await;
         if let Err(status) = stored {
@@ -231,24 +236,24 @@ impl BmcWork {
 }
 
 /// What upstream takes where a host does not say.
-fn boot_mode(host: &BareMetalHost) -> BootMode {
+fn boot_mode(host: &BareMetalHost) -> BmcBootMode {
     match host.spec.boot_mode.unwrap_or_default() {
-        bare_metal_host::BootMode::Legacy => BootMode::Legacy,
-        bare_metal_host::BootMode::Uefi | bare_metal_host::BootMode::UefiSecureBoot => BootMode::Uefi,
+        bare_metal_host::BootMode::Legacy => BmcBootMode::Legacy,
+        bare_metal_host::BootMode::Uefi | bare_metal_host::BootMode::UefiSecureBoot => BmcBootMode::Uefi,
     }
 }
 
 /// What the owner says of the mode; upstream's default is not forced upon a firmware that boots otherwise.
-fn wanted_mode(host: &BareMetalHost) -> Option<BootMode> {
+fn wanted_mode(host: &BareMetalHost) -> Option<BmcBootMode> {
     host.spec.boot_mode.map(|_| boot_mode(host))
 }
 
-fn power_of(power: PowerState) -> Power {
+fn power_of(power: PowerState) -> HostPower {
     match power {
-        PowerState::On => Power::On,
-        PowerState::Off => Power::Off,
+        PowerState::On => HostPower::On,
+        PowerState::Off => HostPower::Off,
         // On its way: asked again until it arrives.
-        PowerState::PoweringOn | PowerState::PoweringOff | PowerState::Unknown => Power::Unknown,
+        PowerState::PoweringOn | PowerState::PoweringOff | PowerState::Unknown => HostPower::Unknown,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{
-    AskerMismatch, AskerRule, BootAsker, BootEntry, Claims, Endpoints, KernelArguments, Platform, Purpose,
+    AskerMismatch, AskerRule, BootAsker, BootEntry, BootTokenClaims, Endpoints, KernelArguments, Platform, Purpose,
     ScriptContext, ScriptRequest, SealedToken, Sealer, ServedBootFiles, ipxe::wrong_build, render,
 };
 use firesteel_facts::Mac;
@@ -11,16 +11,16 @@ use firesteel_runtime::HostKey;
 use firesteel_wire::{NetworkPlan, Seed};
 
 use crate::{
-    Denied, NetworkEvent,
-    boot_again::BootAgain,
+    AccessDenial, NetworkEvent,
     boot_observations::BootObservations,
     boot_record::BootStage,
     discovery::{DiscoveryBoot, UnownedMachines},
     discovery_token::mac_of,
     network_log::NetworkLog,
     reconciler::HostReconciler,
+    second_boot::BootAgain,
     shared::Shared,
-    views::{HostView, NetworkView},
+    views::{LiveHost, NetworkView},
 };
 
 /// How long a boot token opens kernel, initramfs and hello, and the agent's reports after it. Longer than
@@ -32,7 +32,7 @@ pub(crate) const BOOT_TOKEN_S: u64 = 7 * 24 * 3600;
 pub struct BootGrant {
     pub mac: Mac,
     pub seed: Seed,
-    pub claims: Claims,
+    pub claims: BootTokenClaims,
 }
 
 /// What a machine is sent that asks for its boot script.
@@ -56,13 +56,13 @@ pub enum ScriptKind {
 }
 
 /// What a script is made of.
-struct Decided {
+struct ScriptDecision {
     entry: BootEntry,
-    token: Option<(SealedToken, Claims)>,
+    token: Option<(SealedToken, BootTokenClaims)>,
     kind: ScriptKind,
 }
 
-impl Decided {
+impl ScriptDecision {
     fn exit(reason: &str) -> Self {
         Self { entry: exit(reason), token: None, kind: ScriptKind::Boots }
     }
@@ -88,7 +88,7 @@ impl BootDecisions {
     /// Makes the script for one client, who asks from this address. Never fails: a client that gets no script would
     /// stop without a word, so errors become a script that says them.
     pub(crate) async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
-        let Decided { entry, token, kind } = self.decide_script(request, from).await;
+        let ScriptDecision { entry, token, kind } = self.decide_script(request, from).await;
         let text = self.render(&entry, request, token.as_ref().map(|(token, _)| token));
         if kind == ScriptKind::Boots {
             self.note_script(request, token.map(|(_, claims)| claims).as_ref(), text.len() as u64);
@@ -97,7 +97,7 @@ impl BootDecisions {
     }
 
     /// The first token of a host's attempt is a stage of its boot; everything else, anyone can make happen.
-    fn note_script(&self, request: &ScriptRequest, claims: Option<&Claims>, bytes: u64) {
+    fn note_script(&self, request: &ScriptRequest, claims: Option<&BootTokenClaims>, bytes: u64) {
         let odd = request.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let has_words = !odd.is_empty();
         let event = NetworkEvent::Script { bytes, is_uefi: request.platform == Platform::Efi, odd };
@@ -113,15 +113,18 @@ impl BootDecisions {
         }
     }
 
-    async fn decide_script(&self, request: &ScriptRequest, from: IpAddr) -> Decided {
+    async fn decide_script(&self, request: &ScriptRequest, from: IpAddr) -> ScriptDecision {
         let mac = request.mac;
         if let Some(buildarch) = request.wrong_build() {
             // Before anything counts as a boot: this one cannot be one.
             self.network.note(mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
-            return Decided { kind: ScriptKind::WrongBuild, ..Decided::exit(&wrong_build(&shortened(buildarch))) };
+            return ScriptDecision {
+                kind: ScriptKind::WrongBuild,
+                ..ScriptDecision::exit(&wrong_build(&shortened(buildarch)))
+            };
         }
         if !self.shared.knows_hosts().await {
-            return Decided::exit("the appliance is starting: try again");
+            return ScriptDecision::exit("the appliance is starting: try again");
         }
         let key = self.shared.views().by_mac.get(&mac).cloned();
         self.first_step(key).await;
@@ -131,7 +134,7 @@ impl BootDecisions {
             BootAgain::Live { host, why } => {
                 self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
                 let entry = BootEntry::Wait { host, why };
-                return Decided { entry, token: None, kind: ScriptKind::Waits };
+                return ScriptDecision { entry, token: None, kind: ScriptKind::Waits };
             }
             BootAgain::Spent(attempt) => Some(attempt),
             BootAgain::First => None,
@@ -139,7 +142,7 @@ impl BootDecisions {
         let (entry, uid) = self.boot_entry(mac);
         if let BootEntry::Wait { why, .. } = &entry {
             self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
-            return Decided { entry, token: None, kind: ScriptKind::Waits };
+            return ScriptDecision { entry, token: None, kind: ScriptKind::Waits };
         }
         let asker = match self.admit(mac, &entry, &asked) {
             Ok(asker) => asker,
@@ -154,33 +157,33 @@ impl BootDecisions {
                 view.rebooted_attempt = None;
             }
             let text = format!("the number of this boot is taken, and no other boot of {host} is due now");
-            return Decided::exit(&text);
+            return ScriptDecision::exit(&text);
         }
         let mut discovery = None;
         if entry == BootEntry::Discovery {
             match self.machines.discovered_boot(request).await {
                 Ok(boot) => discovery = Some(boot),
-                Err(error) => return Decided::exit(&error.to_string()),
+                Err(error) => return ScriptDecision::exit(&error.to_string()),
             }
         }
         match self.boot_token(&entry, &uid, discovery, asker) {
-            Ok(token) => Decided { entry, token, kind: ScriptKind::Boots },
+            Ok(token) => ScriptDecision { entry, token, kind: ScriptKind::Boots },
             Err(error) => {
                 tracing::error!(%mac, %error, "could not seal a boot token");
-                Decided::exit("the appliance could not make a token; see its log")
+                ScriptDecision::exit("the appliance could not make a token; see its log")
             }
         }
     }
 
     /// A host that was to run the agent restarts; any other machine goes on to its next boot option.
-    fn mismatched(&self, mac: Mac, mismatch: AskerMismatch) -> Decided {
+    fn mismatched(&self, mac: Mac, mismatch: AskerMismatch) -> ScriptDecision {
         let reason = mismatch.to_string();
         let entry = if let BootEntry::Agent { host, .. } = self.boot_entry(mac).0 {
             BootEntry::Mismatch { host, reason }
         } else {
             exit(&reason)
         };
-        Decided { entry, token: None, kind: ScriptKind::Mismatch(mismatch) }
+        ScriptDecision { entry, token: None, kind: ScriptKind::Mismatch(mismatch) }
     }
 
     fn render(&self, entry: &BootEntry, request: &ScriptRequest, token: Option<&SealedToken>) -> String {
@@ -210,7 +213,7 @@ impl BootDecisions {
         };
         match views.hosts.get(key) {
             // It goes on to its disk: nothing is given, and nothing done.
-            Some(HostView { damage: Some(why), .. }) => (exit(why), String::new()),
+            Some(LiveHost { damage: Some(why), .. }) => (exit(why), String::new()),
             Some(view) => match view.boot_entry.clone() {
                 Some(entry) => (entry, view.uid.clone()),
                 None => (exit("this host was just added: try again"), String::new()),
@@ -225,14 +228,14 @@ impl BootDecisions {
         uid: &str,
         discovery: Option<DiscoveryBoot>,
         asker: Option<BootAsker>,
-    ) -> Result<Option<(SealedToken, Claims)>, firesteel_boot::SealError> {
+    ) -> Result<Option<(SealedToken, BootTokenClaims)>, firesteel_boot::TokenSealError> {
         let (purpose, subject, attempt) = match (entry, discovery) {
             (BootEntry::Agent { attempt, .. }, _) => (Purpose::Agent, uid.to_owned(), *attempt),
             (_, Some(boot)) => (Purpose::Discovery, boot.subject, boot.number),
             (_, None) => return Ok(None),
         };
         let expires_s = self.shared.age_s().saturating_add(BOOT_TOKEN_S);
-        let mut claims = Claims { purpose, subject, attempt, expires_s, boot: None };
+        let mut claims = BootTokenClaims { purpose, subject, attempt, expires_s, boot: None };
         claims.boot = asker.map(|asker| self.observations.seal_boot(&claims, asker));
         Ok(Some((self.sealer.seal(&claims)?, claims)))
     }
@@ -241,32 +244,32 @@ impl BootDecisions {
     ///
     /// # Errors
     /// When the token is not ours, expired, or of an attempt that is over.
-    pub(crate) async fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
+    pub(crate) async fn open_boot(&self, token: &str) -> Result<BootGrant, AccessDenial> {
         let claims = self
             .sealer
             .open_boot(token, self.shared.age_s())
-            .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
+            .map_err(|error| AccessDenial::Token(format!("{error}: boot again from the network")))?;
         if !self.shared.knows_hosts().await {
-            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+            return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
         }
         let key = self.shared.views().by_uid.get(&claims.subject).cloned();
         self.first_step(key).await;
         let (mac, network) = match claims.purpose {
             Purpose::Discovery => {
                 let mac = mac_of(&claims);
-                (mac.ok_or_else(|| Denied::Token("the token names no MAC".to_owned()))?, NetworkView::Dhcp)
+                (mac.ok_or_else(|| AccessDenial::Token("the token names no MAC".to_owned()))?, NetworkView::Dhcp)
             }
             Purpose::Agent => self.host_of_token(&claims)?,
-            Purpose::Instance => return Err(Denied::Token("this token does not boot".to_owned())),
+            Purpose::Instance => return Err(AccessDenial::Token("this token does not boot".to_owned())),
         };
         if claims.boot.is_none_or(|seal| self.boot_files.of(&seal).is_none()) {
-            return Err(Denied::Token("the files of this boot are not served any more: boot again".to_owned()));
+            return Err(AccessDenial::Token("the files of this boot are not served any more: boot again".to_owned()));
         }
         let network = match network {
             NetworkView::Dhcp => None,
             NetworkView::Plan(plan) => Some(NetworkPlan::clone(&plan)),
             // An agent without its way would be silent, and by another way it may be where it must not be.
-            NetworkView::Unusable(text) => return Err(Denied::Invalid(text)),
+            NetworkView::Unusable(text) => return Err(AccessDenial::Invalid(text)),
         };
         let seed = Seed {
             network,
@@ -279,22 +282,22 @@ impl BootDecisions {
     }
 
     /// Boot MAC and network of the host that an agent token names, while its attempt is the current one.
-    fn host_of_token(&self, claims: &Claims) -> Result<(Mac, NetworkView), Denied> {
+    fn host_of_token(&self, claims: &BootTokenClaims) -> Result<(Mac, NetworkView), AccessDenial> {
         let views = self.shared.views();
         let view = views.by_uid.get(&claims.subject).and_then(|key| views.hosts.get(key));
         let view = view.ok_or_else(|| match views.unreadable_host() {
-            Some(why) => Denied::Internal(why),
-            None => Denied::Token("the token's host is gone".to_owned()),
+            Some(why) => AccessDenial::Internal(why),
+            None => AccessDenial::Token("the token's host is gone".to_owned()),
         })?;
         if let Some(why) = &view.damage {
-            return Err(Denied::Internal(why.clone()));
+            return Err(AccessDenial::Internal(why.clone()));
         }
         let current = matches!(&view.boot_entry, Some(BootEntry::Agent { attempt, .. }) if *attempt == claims.attempt);
         if !current {
-            return Err(Denied::Token("the token's attempt is over: boot again".to_owned()));
+            return Err(AccessDenial::Token("the token's attempt is over: boot again".to_owned()));
         }
         let mac = view.macs.first().copied();
-        let mac = mac.ok_or_else(|| Denied::Token("the token's host has no boot MAC".to_owned()))?;
+        let mac = mac.ok_or_else(|| AccessDenial::Token("the token's host has no boot MAC".to_owned()))?;
         Ok((mac, view.network.clone()))
     }
 }

@@ -3,7 +3,9 @@
 use firesteel_facts::Sha256;
 use std::{ops::Range, sync::Arc};
 
-use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, Observation, Purpose, ServedBootFiles, UnseenBoot};
+use firesteel_boot::{
+    BootAsker, BootFileName, BootSeal, BootTokenClaims, Observation, Purpose, ServedBootFiles, UnseenBoot,
+};
 use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_wire::Hello;
 
@@ -24,7 +26,7 @@ pub(crate) struct BootObservations {
 
 impl BootObservations {
     /// Seals the files that belong to another token of the boot that these claims are of.
-    pub(crate) fn seal_boot(&self, claims: &Claims, asker: BootAsker) -> BootSeal {
+    pub(crate) fn seal_boot(&self, claims: &BootTokenClaims, asker: BootAsker) -> BootSeal {
         let files = &self.boot_files.current;
         let now_ms = unix_milliseconds(self.shared.now());
         let grant = self.with_observation(claims, |boot| boot.grant(now_ms)).unwrap_or(now_ms);
@@ -33,7 +35,7 @@ impl BootObservations {
 
     /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
     /// is whole by it, for the first time.
-    pub(crate) fn boot_bytes_sent(&self, claims: &Claims, file: BootFileName, range: Range<u64>) -> bool {
+    pub(crate) fn boot_bytes_sent(&self, claims: &BootTokenClaims, file: BootFileName, range: Range<u64>) -> bool {
         let Some(seal) = &claims.boot else { return false };
         let Some(files) = self.boot_files.of(seal) else { return false };
         let is_empty = range.is_empty();
@@ -48,7 +50,7 @@ impl BootObservations {
     }
 
     /// Takes in what was sent for this token by what is written in the host's journal.
-    pub(crate) fn recall_boot(&self, claims: &Claims, journal: &HostJournalStatus) {
+    pub(crate) fn recall_boot(&self, claims: &BootTokenClaims, journal: &HostJournalStatus) {
         let Some(seal) = &claims.boot else { return };
         let Some(files) = self.boot_files.of(seal) else { return };
         for file in boot_record::sent_files(journal, claims.attempt, seal) {
@@ -58,7 +60,7 @@ impl BootObservations {
     }
 
     /// Has a stage of a host's boot written; nothing is written of other machines.
-    pub(crate) fn note_boot_stage(&self, claims: &Claims, stage: BootStage, bytes: u64) {
+    pub(crate) fn note_boot_stage(&self, claims: &BootTokenClaims, stage: BootStage, bytes: u64) {
         let key = self.shared.views().by_uid.get(&claims.subject).cloned();
         if let (Some(key), Some(seal)) = (key, claims.boot) {
             self.network
@@ -67,12 +69,12 @@ impl BootObservations {
     }
 
     /// Whether no other token was made of this attempt, as far as is known.
-    pub(crate) fn is_first_grant(&self, claims: &Claims) -> bool {
+    pub(crate) fn is_first_grant(&self, claims: &BootTokenClaims) -> bool {
         self.with_observation(claims, |boot| boot.grants() <= 1).unwrap_or(true)
     }
 
     /// Decides whether a first hello with this token counts.
-    pub(crate) fn hello_counts(&self, claims: &Claims, hello: &Hello) -> Result<(), UnseenBoot> {
+    pub(crate) fn hello_counts(&self, claims: &BootTokenClaims, hello: &Hello) -> Result<(), UnseenBoot> {
         let mut agent = [0; 32];
         // Older agents do not say what they are.
         let said = hex::decode_to_slice(&hello.program.sha256, &mut agent).is_ok().then_some(Sha256(agent));
@@ -91,7 +93,7 @@ impl BootObservations {
     }
 
     /// Looks into the observation of the boot that these claims are of; nothing where it is over.
-    fn with_observation<T>(&self, claims: &Claims, look: impl FnOnce(&mut Observation) -> T) -> Option<T> {
+    fn with_observation<T>(&self, claims: &BootTokenClaims, look: impl FnOnce(&mut Observation) -> T) -> Option<T> {
         let now = self.shared.now();
         let mut views = self.shared.views();
         match claims.purpose {

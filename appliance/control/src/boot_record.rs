@@ -11,7 +11,7 @@
 
 use firesteel_boot::{BootAsker, BootFileName, BootSeal};
 use firesteel_plan::journal;
-use firesteel_resources::host_journal::{BootRecord, HostJournalStatus, SentRecord};
+use firesteel_resources::host_journal::{BootRecord, HostJournalStatus, SentFileRecord};
 use firesteel_runtime::event;
 use jiff::Timestamp;
 
@@ -48,7 +48,7 @@ impl StageNote {
         }
         let known = status.boot.take().filter(|boot| boot.attempt == self.attempt);
         let mut boot = known.unwrap_or_else(|| begun(self.attempt, &self.seal));
-        let sent = SentRecord { grant: self.seal.grant, at: self.at };
+        let sent = SentFileRecord { grant: self.seal.grant, at: self.at };
         let is_news = match self.stage {
             BootStage::Script => boot.script_at.is_none().then(|| boot.script_at = Some(self.at)).is_some(),
             BootStage::Sent(BootFileName::Kernel) => boot.kernel.is_none().then(|| boot.kernel = Some(sent)).is_some(),
@@ -105,7 +105,7 @@ pub(crate) fn sent_files(status: &HostJournalStatus, attempt: u64, seal: &BootSe
     let is_of =
         (&boot.kernel_sha256, &boot.initramfs_sha256) == (&seal.kernel.to_string(), &seal.initramfs.to_string());
     let files = [(BootFileName::Kernel, &boot.kernel), (BootFileName::Initramfs, &boot.initramfs)];
-    let was_sent = |sent: &Option<SentRecord>| is_of && sent.as_ref().is_some_and(|sent| sent.grant == seal.grant);
+    let was_sent = |sent: &Option<SentFileRecord>| is_of && sent.as_ref().is_some_and(|sent| sent.grant == seal.grant);
     files.into_iter().filter(|(_, sent)| was_sent(sent)).map(|(file, _)| file).collect()
 }
 

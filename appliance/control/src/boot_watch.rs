@@ -5,14 +5,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firesteel_boot::{Sightings, Stage, Stall, ipxe::wrong_build};
+use firesteel_boot::{SightingStage, Sightings, StalledBoot, ipxe::wrong_build};
 use firesteel_facts::Mac;
-use firesteel_plan::host::NetbootSeen;
+use firesteel_plan::host::NetbootInputs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::{Asker, NetworkEvent};
+use crate::{DhcpRequestSource, NetworkEvent};
 
 /// A machine that is no host, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl BootWatch {
     pub(crate) fn note(&self, mac: Mac, event: &NetworkEvent, is_host: bool, now: Timestamp) -> bool {
         let Some(stage) = stage(event, is_host) else { return false };
         let mut table = self.lock();
-        let is_awaited = matches!(stage, Stage::Loader { .. } | Stage::Kernel);
+        let is_awaited = matches!(stage, SightingStage::Loader { .. } | SightingStage::Kernel);
         let is_over = table.note(mac, stage, is_host, now);
         if let NetworkEvent::Script { odd, .. } = event {
             table.note_odd(mac, odd.clone());
@@ -60,14 +60,14 @@ impl BootWatch {
     pub(crate) fn registered(&self, mac: Mac, is_host: bool, now: Timestamp) -> bool {
         let mut table = self.lock();
         // Whose boot was not seen, by another DHCP server, is known by the agent itself.
-        table.get(mac).is_some() && table.note(mac, Stage::Agent, is_host, now)
+        table.get(mac).is_some() && table.note(mac, SightingStage::Agent, is_host, now)
     }
 
     /// What the steps of a host with these MACs may look at.
-    pub(crate) fn seen(&self, macs: &[Mac], now: Timestamp) -> NetbootSeen {
+    pub(crate) fn seen(&self, macs: &[Mac], now: Timestamp) -> NetbootInputs {
         let table = self.lock();
         let newest = macs.iter().filter_map(|mac| table.get(*mac)).max_by_key(|seen| seen.at);
-        newest.map_or_else(NetbootSeen::default, |seen| NetbootSeen {
+        newest.map_or_else(NetbootInputs::default, |seen| NetbootInputs {
             stage: seen.stage.to_string(),
             at: Some(seen.at),
             stalled: seen.stall(now).map(ToString::to_string),
@@ -86,7 +86,7 @@ impl BootWatch {
                 last_seen: seen.at,
                 stage: seen.stage.to_string(),
                 stalled: seen.stall(now).map(ToString::to_string).unwrap_or_default(),
-                hint: seen.stall(now).map(Stall::hint).unwrap_or_default(),
+                hint: seen.stall(now).map(StalledBoot::hint).unwrap_or_default(),
                 smbios: seen.odd.clone(),
             })
             .collect();
@@ -100,28 +100,28 @@ impl BootWatch {
 }
 
 /// The stage that an event stands for; none where it says nothing of a boot.
-fn stage(event: &NetworkEvent, is_host: bool) -> Option<Stage> {
-    let of_dhcp = |asker: &Asker, stage: Stage| match asker {
-        Asker::Firmware => Some(stage),
-        Asker::Ipxe => Some(Stage::Ipxe),
+fn stage(event: &NetworkEvent, is_host: bool) -> Option<SightingStage> {
+    let of_dhcp = |asker: &DhcpRequestSource, stage: SightingStage| match asker {
+        DhcpRequestSource::Firmware => Some(stage),
+        DhcpRequestSource::Ipxe => Some(SightingStage::Ipxe),
         // The agent says hello next, and an OS has booted from elsewhere.
-        Asker::System => None,
+        DhcpRequestSource::System => None,
     };
     match event {
-        NetworkEvent::DhcpOffer { address, asker, .. } => of_dhcp(asker, Stage::Offered(*address)),
-        NetworkEvent::DhcpAck { address, asker, .. } => of_dhcp(asker, Stage::Leased(*address)),
-        NetworkEvent::DhcpNak { reason, asker } => of_dhcp(asker, Stage::Refused(reason.clone())),
-        NetworkEvent::NoLoader { reason } => Some(Stage::NoLoader(reason.clone())),
+        NetworkEvent::DhcpOffer { address, asker, .. } => of_dhcp(asker, SightingStage::Offered(*address)),
+        NetworkEvent::DhcpAck { address, asker, .. } => of_dhcp(asker, SightingStage::Leased(*address)),
+        NetworkEvent::DhcpNak { reason, asker } => of_dhcp(asker, SightingStage::Refused(reason.clone())),
+        NetworkEvent::NoLoader { reason } => Some(SightingStage::NoLoader(reason.clone())),
         // iPXE asks for it by itself, from where it was loaded.
-        NetworkEvent::Loader { file, .. } if file == AUTOEXEC => Some(Stage::Ipxe),
-        NetworkEvent::Loader { file, via, .. } => Some(Stage::Loader { file: file.clone(), via }),
-        NetworkEvent::LoaderFailed { .. } => Some(Stage::LoaderFailed(event.detail())),
-        NetworkEvent::Script { is_uefi, .. } => Some(Stage::Script { is_uefi: *is_uefi }),
+        NetworkEvent::Loader { file, .. } if file == AUTOEXEC => Some(SightingStage::Ipxe),
+        NetworkEvent::Loader { file, via, .. } => Some(SightingStage::Loader { file: file.clone(), via }),
+        NetworkEvent::LoaderFailed { .. } => Some(SightingStage::LoaderFailed(event.detail())),
+        NetworkEvent::Script { is_uefi, .. } => Some(SightingStage::Script { is_uefi: *is_uefi }),
         // Of a host it says that another machine may have asked, which is no stage of the host's boot.
-        NetworkEvent::AddressMismatch { text } => (!is_host).then(|| Stage::AddressMismatch(text.clone())),
-        NetworkEvent::WrongBuild { buildarch } => Some(Stage::WrongBuild(wrong_build(buildarch))),
-        NetworkEvent::Kernel { .. } => Some(Stage::Kernel),
-        NetworkEvent::Initramfs { .. } => Some(Stage::Initramfs),
+        NetworkEvent::AddressMismatch { text } => (!is_host).then(|| SightingStage::AddressMismatch(text.clone())),
+        NetworkEvent::WrongBuild { buildarch } => Some(SightingStage::WrongBuild(wrong_build(buildarch))),
+        NetworkEvent::Kernel { .. } => Some(SightingStage::Kernel),
+        NetworkEvent::Initramfs { .. } => Some(SightingStage::Initramfs),
         NetworkEvent::BootStalled { .. }
         | NetworkEvent::DhcpDecline { .. }
         | NetworkEvent::ScriptWaits { .. }
@@ -144,7 +144,7 @@ mod tests {
     const ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 77, 0, 100);
     const MAC: Mac = Mac([0x52, 0x54, 0, 0x77, 9, 1]);
 
-    fn offer(asker: Asker) -> NetworkEvent {
+    fn offer(asker: DhcpRequestSource) -> NetworkEvent {
         NetworkEvent::DhcpOffer { address: ADDRESS, client: String::new(), asker }
     }
 
@@ -157,9 +157,9 @@ mod tests {
     fn the_last_stage_of_an_unknown_machine_is_shown() {
         let watch = BootWatch::default();
         let stages: [(NetworkEvent, &str); 6] = [
-            (offer(Asker::Firmware), "DHCP offered 10.77.0.100"),
+            (offer(DhcpRequestSource::Firmware), "DHCP offered 10.77.0.100"),
             (loader("undionly.kpxe"), "loader undionly.kpxe fetched by TFTP"),
-            (offer(Asker::Ipxe), "iPXE runs"),
+            (offer(DhcpRequestSource::Ipxe), "iPXE runs"),
             (NetworkEvent::Script { bytes: 1, is_uefi: false, odd: String::new() }, "boot script fetched"),
             (NetworkEvent::Kernel { bytes: 1 }, "kernel fetched"),
             (NetworkEvent::Initramfs { bytes: 1 }, "initramfs fetched"),
@@ -177,10 +177,10 @@ mod tests {
     #[test]
     fn an_os_that_wants_an_address_is_no_boot() {
         let watch = BootWatch::default();
-        watch.note(MAC, &offer(Asker::System), false, at(0));
+        watch.note(MAC, &offer(DhcpRequestSource::System), false, at(0));
         assert!(watch.unknown(at(0), |_| false).is_empty());
         watch.note(MAC, &loader("snponly.efi"), false, at(0));
-        watch.note(MAC, &offer(Asker::System), false, at(50));
+        watch.note(MAC, &offer(DhcpRequestSource::System), false, at(50));
         let shown = &watch.unknown(at(90), |_| false)[0];
         assert!(shown.stalled.contains("Secure Boot"), "the disk's OS booted instead: {shown:?}");
         assert_eq!(watch.seen(&[MAC], at(90)).stalled.as_ref(), Some(&shown.stalled));

@@ -14,7 +14,7 @@
 use std::net::IpAddr;
 
 use firesteel_plan::{
-    host::ClaimHeard,
+    host::ClaimInputs,
     journal::{self, is_intruder},
 };
 use firesteel_resources::host_journal::{CLAIMANTS_MAX, ClaimRecord, Claimant, HostJournalStatus};
@@ -29,15 +29,15 @@ const HEARD_MAX: usize = 2 * (CLAIMANTS_MAX + 1);
 
 /// When claimants of a host were heard last.
 #[derive(Debug, Default)]
-pub(crate) struct ClaimsHeard {
-    heard: Vec<ClaimHeard>,
+pub(crate) struct ClaimTimes {
+    heard: Vec<ClaimInputs>,
     /// The old key that reported after a new hello, and the number of its first such report.
     late: Option<(String, u64)>,
 }
 
-impl ClaimsHeard {
+impl ClaimTimes {
     /// Lists them, the one that was heard last at the end.
-    pub(crate) fn all(&self) -> &[ClaimHeard] {
+    pub(crate) fn all(&self) -> &[ClaimInputs] {
         &self.heard
     }
 
@@ -46,7 +46,7 @@ impl ClaimsHeard {
         let before = self.heard.iter().find(|known| known.key == key).is_some_and(|known| known.cannot_stop);
         let cannot_stop = cannot_stop.unwrap_or(before);
         self.heard.retain(|known| known.key != key);
-        self.heard.push(ClaimHeard { key: key.to_owned(), at, cannot_stop });
+        self.heard.push(ClaimInputs { key: key.to_owned(), at, cannot_stop });
         let excess = self.heard.len().saturating_sub(HEARD_MAX);
         self.heard.drain(..excess);
     }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_report_that_was_on_its_way_is_no_claim() {
-        let mut claims = ClaimsHeard::default();
+        let mut claims = ClaimTimes::default();
         assert!(!claims.is_late_again("aa", 7), "the first");
         assert!(!claims.is_late_again("aa", 7), "its double");
         assert!(!claims.is_late_again("aa", 6), "one that was overtaken");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn so_many_are_heard_and_each_as_it_was_last() {
-        let (mut claims, at) = (ClaimsHeard::default(), |second| Timestamp::from_second(second).unwrap());
+        let (mut claims, at) = (ClaimTimes::default(), |second| Timestamp::from_second(second).unwrap());
         for second in 0..100 {
             claims.note(&(second % 20).to_string(), at(second), Some(false));
         }

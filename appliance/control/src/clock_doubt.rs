@@ -19,6 +19,6 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), ControllerError> {
             Some(doubt) => ("ClockDoubtful", doubt.to_string()),
             None => ("ClockRight", "nothing speaks against the appliance's clock any more".to_owned()),
         };
-        shared.events().tell_of_network(reason, doubt.is_some(), text).await;
+        shared.events().record_network_event(reason, doubt.is_some(), text).await;
     }
 }

@@ -8,22 +8,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use firesteel_boot::{BootFileName, Claims, ScriptRequest};
+use firesteel_boot::{BootFileName, BootTokenClaims, ScriptRequest};
 use firesteel_kube::Status;
-use firesteel_plan::host::outlook::Outlook;
+use firesteel_plan::host::progress_outlook::HostOutlook;
 use firesteel_runtime::{ControllerError, Loop};
-use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply};
+use firesteel_wire::{AgentReport, Hello, HelloReply, RefusalReply, ReportReply};
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 
 use crate::{
-    BootGrant, BootScript, Denied, NetworkEvent,
+    AccessDenial, BootGrant, BootScript, NetworkEvent,
     boot_watch::UnknownHost,
     clock_doubt,
     logs::HostLogs,
     network_log,
-    parts::{Config, Parts},
-    survey::{Fleet, Survey},
+    parts::{ControlConfig, Parts},
+    survey::{Fleet, FleetSurvey},
 };
 
 /// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
@@ -38,7 +38,7 @@ pub struct Control {
 impl Control {
     /// # Errors
     /// When the registry lacks a kind that control needs.
-    pub fn new(config: &Config) -> Result<Self, Status> {
+    pub fn new(config: &ControlConfig) -> Result<Self, Status> {
         Ok(Self { parts: Arc::new(Parts::new(config)?) })
     }
 
@@ -82,7 +82,7 @@ impl Control {
     ///
     /// # Errors
     /// When the token is not ours, expired, or of an attempt that is over.
-    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
+    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, AccessDenial> {
         self.parts.boots.open_boot(token).await
     }
 
@@ -90,7 +90,7 @@ impl Control {
     ///
     /// # Errors
     /// A refusal with its reason; see [`firesteel_wire::RefusalReason`].
-    pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
+    pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, RefusalReply> {
         self.parts.agents.hello(hello, remote).await
     }
 
@@ -98,7 +98,7 @@ impl Control {
     ///
     /// # Errors
     /// A refusal with its reason; see [`firesteel_wire::RefusalReason`].
-    pub async fn report(&self, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
+    pub async fn report(&self, report: AgentReport, remote: IpAddr) -> Result<ReportReply, RefusalReply> {
         self.parts.agents.report(report, remote).await
     }
 
@@ -106,7 +106,7 @@ impl Control {
     ///
     /// # Errors
     /// When the nonce is not the one of the config that the host's newest installation fetched.
-    pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), Denied> {
+    pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), AccessDenial> {
         self.parts.instances.running(uid, nonce, remote).await
     }
 
@@ -115,13 +115,13 @@ impl Control {
     ///
     /// # Errors
     /// When the token is of no installation that is on a disk and does not run.
-    pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), Denied> {
+    pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), AccessDenial> {
         self.parts.instances.first_boot_failed(token, log, remote).await
     }
 
     /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
     /// is whole by it, for the first time.
-    pub fn boot_bytes_sent(&self, claims: &Claims, file: BootFileName, range: Range<u64>) -> bool {
+    pub fn boot_bytes_sent(&self, claims: &BootTokenClaims, file: BootFileName, range: Range<u64>) -> bool {
         self.parts.observations.boot_bytes_sent(claims, file, range)
     }
 
@@ -195,7 +195,7 @@ impl Control {
         Fleet::of(views.hosts.iter().map(|(key, view)| {
             let prospect = view.standing.as_ref().map(|standing| standing.prospect);
             let outlook = prospect.map(|prospect| prospect.at(view.agent.progress_at, now));
-            (key.clone(), outlook.unwrap_or(Outlook::Progressing))
+            (key.clone(), outlook.unwrap_or(HostOutlook::Progressing))
         }))
     }
 
@@ -206,10 +206,10 @@ impl Control {
 
     /// How the hosts are now.
     #[must_use]
-    pub fn survey(&self) -> Survey {
-        Survey {
+    pub fn survey(&self) -> FleetSurvey {
+        FleetSurvey {
             queued: self.parts.shared.handles.queue.len(),
-            ..Survey::of(&self.parts.shared.views(), self.parts.shared.now())
+            ..FleetSurvey::of(&self.parts.shared.views(), self.parts.shared.now())
         }
     }
 }

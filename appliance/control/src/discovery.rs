@@ -5,31 +5,31 @@
 //! object. A machine without one gets it with its agent's first hello: a boot script is given to any machine, and the
 //! store is not written for it; such a boot is good for one hello ([`crate::first_boots`]). The first key that says
 //! hello with a number has it, in the object, before it is answered. How many machines are remembered, and how often
-//! anything is written for them, is [`crate::strangers`]'s to say.
+//! anything is written for them, is [`crate::unowned_machines`]'s to say.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use firesteel_boot::{Claims, ScriptRequest, UnseenBoot};
+use firesteel_boot::{BootTokenClaims, ScriptRequest, UnseenBoot};
 use firesteel_facts::Mac;
 use firesteel_kube::Status;
 use firesteel_resources::discovered_host::{DiscoveredHostStatus, DiscoveryBinding, object_name};
 use firesteel_wire::{
-    Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply, Step,
-    Verdict,
+    AgentInstruction, AgentPlan, AgentReport, Evidence, Hello, HelloReply, PlanStep, PublicKey, RefusalReason,
+    RefusalReply, ReportReply, SmbiosIdentity, StepReceipt,
 };
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     DISCOVERED_MAX,
     boot_observations::BootObservations,
-    discovery_token::{Named, named},
+    discovery_token::{DiscoverySubject, named},
     first_boots::FirstBoots,
     map,
     refusals::{busy, refusal},
-    remembered::UnownedObjects,
     shared::{Shared, unix_milliseconds},
-    strangers::fitting,
-    views::{AgentView, Heard},
+    unowned_machines::fitting,
+    unowned_objects::UnownedObjects,
+    views::{AgentView, ReportOrder},
 };
 
 /// An agent that says hello again within this time is known well enough.
@@ -50,7 +50,7 @@ pub(crate) struct NotLookedFor;
 
 /// Outcome of comparing a hello with the machine's object.
 #[derive(Debug, PartialEq, Eq)]
-enum Binding {
+enum DiscoveryHello {
     New,
     Known,
     SecondKey,
@@ -97,21 +97,21 @@ impl UnownedMachines {
 
     pub(crate) async fn discovery_hello(
         &self,
-        claims: &Claims,
+        claims: &BootTokenClaims,
         hello: &Hello,
         remote: IpAddr,
-    ) -> Result<HelloReply, Refusal> {
+    ) -> Result<HelloReply, RefusalReply> {
         let named = named(claims)?;
         let (mac, now) = (named.mac, self.shared.now());
         self.check_unowned(mac)?;
         let binding = self.bind_boot(&named, claims, hello, remote).await?;
         match binding {
-            Binding::New => {
+            DiscoveryHello::New => {
                 self.shared.boot_watch.registered(mac, false, now);
                 tracing::info!(%mac, %remote, "the agent of an unknown machine says hello");
             }
-            Binding::Known => {}
-            Binding::SecondKey => {
+            DiscoveryHello::Known => {}
+            DiscoveryHello::SecondKey => {
                 tracing::warn!(%mac, %remote, "another key used the token of an unknown machine: sent away");
                 // Nothing is destroyed on an unknown machine; its next boot has a number of its own.
                 return Err(refusal(
@@ -119,16 +119,16 @@ impl UnownedMachines {
                     "this token is bound to another machine, which may be an intruder: boot again",
                 ));
             }
-            Binding::Unseen(why) => {
+            DiscoveryHello::Unseen(why) => {
                 tracing::warn!(%mac, %remote, "could not take a hello: {why}");
                 let text = format!("this boot was not seen: {why}; boot again from the network");
                 return Err(refusal(RefusalReason::BadToken, &text));
             }
-            Binding::OldBoot => {
+            DiscoveryHello::OldBoot => {
                 return Err(refusal(RefusalReason::OldAttempt, "this machine has booted again since: boot again"));
             }
         }
-        self.unowned.strangers().heard(mac, now);
+        self.unowned.lock_unowned().record_contact(mac, now);
         let verdict = self.discovery_agent(mac, claims.attempt, hello.key);
         // A machine that nobody owns is never written to.
         let (host, time_ms) = (mac.to_string(), unix_milliseconds(now));
@@ -138,18 +138,18 @@ impl UnownedMachines {
     /// Binds the boot to the key of this hello, in the machine's object.
     async fn bind_boot(
         &self,
-        named: &Named,
-        claims: &Claims,
+        named: &DiscoverySubject,
+        claims: &BootTokenClaims,
         hello: &Hello,
         remote: IpAddr,
-    ) -> Result<Binding, Refusal> {
+    ) -> Result<DiscoveryHello, RefusalReply> {
         let (boot, now) = (claims.attempt, self.shared.now());
         let seen = self.observations.hello_counts(claims, hello);
         let change = |machine: &mut DiscoveredHostStatus| {
             let binding = bind(machine, boot, hello, &seen, now);
             let silence = now.duration_since(machine.last_seen);
-            let is_news = binding == Binding::New || silence >= SEEN_EVERY || silence.is_negative();
-            if is_news && matches!(binding, Binding::New | Binding::Known) {
+            let is_news = binding == DiscoveryHello::New || silence >= SEEN_EVERY || silence.is_negative();
+            if is_news && matches!(binding, DiscoveryHello::New | DiscoveryHello::Known) {
                 introduce(machine, &hello.identity, remote, now);
             }
             binding
@@ -160,7 +160,7 @@ impl UnownedMachines {
         if let Err(why) = seen.clone()
             && self.first_boots.is_given(named.mac, boot)
         {
-            return Ok(Binding::Unseen(why));
+            return Ok(DiscoveryHello::Unseen(why));
         }
         if !self.first_boots.take(named.mac, boot) {
             // It is bound already, or nothing says that it was given to this machine.
@@ -177,7 +177,7 @@ impl UnownedMachines {
     }
 
     /// Makes the object of a machine whose first boot this is.
-    async fn remember(&self, mac: Mac) -> Result<(), Refusal> {
+    async fn remember(&self, mac: Mac) -> Result<(), RefusalReply> {
         self.unowned.check_pace()?;
         match self.unowned.change_discovered(mac, |_| {}).await.map_err(busy)? {
             Some(_) => Ok(()),
@@ -186,7 +186,7 @@ impl UnownedMachines {
     }
 
     /// An adopted machine starts again as its host.
-    fn check_unowned(&self, mac: Mac) -> Result<(), Refusal> {
+    fn check_unowned(&self, mac: Mac) -> Result<(), RefusalReply> {
         match self.shared.views().by_mac.get(&mac) {
             Some(owner) => {
                 let text = format!("this machine was adopted as {owner}: boot again");
@@ -197,22 +197,26 @@ impl UnownedMachines {
     }
 
     /// Takes the agent of a boot into the views, unless it is there; what it does next.
-    fn discovery_agent(&self, mac: Mac, boot: u64, key: PublicKey) -> Verdict {
+    fn discovery_agent(&self, mac: Mac, boot: u64, key: PublicKey) -> AgentInstruction {
         let mut views = self.shared.views();
         make_room(&mut views.discovered, mac);
         let machine = views.discovered.entry(mac).or_default();
         if (machine.attempt, machine.key) != (boot, Some(key)) {
             machine.begin(boot, key);
-            machine.set_plan(Plan { number: 1, attempt: 0, steps: vec![Step::Inspect] });
+            machine.set_plan(AgentPlan { number: 1, attempt: 0, steps: vec![PlanStep::Inspect] });
         }
         machine.verdict(0, false)
     }
 
-    pub(crate) async fn discovery_report(&self, claims: &Claims, report: Report) -> Result<ReportReply, Refusal> {
+    pub(crate) async fn discovery_report(
+        &self,
+        claims: &BootTokenClaims,
+        report: AgentReport,
+    ) -> Result<ReportReply, RefusalReply> {
         let named = named(claims)?;
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
-        self.unowned.strangers().heard(mac, self.shared.now());
+        self.unowned.lock_unowned().record_contact(mac, self.shared.now());
         let timeline = self.shared.handles.core.store().lineage().timeline();
         let (before, is_adopted) = self
             .shared
@@ -231,7 +235,7 @@ impl UnownedMachines {
         let spoke = before.is_none_or(|before| before.neighbours != report.neighbours) || !report.receipts.is_empty();
         if spoke && !spoken.is_empty() && !is_adopted {
             let hear = |machine: &mut DiscoveredHostStatus| {
-                machine.hardware.iter_mut().for_each(|hardware| hardware.hear(&spoken));
+                machine.hardware.iter_mut().for_each(|hardware| hardware.merge_neighbours(&spoken));
             };
             self.unowned.change_named(&named, hear).await?;
         }
@@ -239,14 +243,18 @@ impl UnownedMachines {
         let (changed, acknowledged, stored, heard) = {
             let mut views = self.shared.views();
             let machine = views.discovered.entry(mac).or_default();
-            machine.note_stored(report.receipts.iter().map(Receipt::place));
+            machine.note_stored(report.receipts.iter().map(StepReceipt::place));
             let heard = machine.take_report(report, self.shared.now());
             (std::sync::Arc::clone(&machine.changed), machine.log_sequence, machine.stored.clone(), heard)
         };
         let verdict = || {
-            self.shared.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(plan, false))
+            self.shared
+                .views()
+                .discovered
+                .get(&mac)
+                .map_or(AgentInstruction::Continue, |machine| machine.verdict(plan, false))
         };
-        if idle && !leaving && heard != Heard::Overtaken {
+        if idle && !leaving && heard != ReportOrder::Overtaken {
             self.shared.hold(&changed, &verdict).await;
         }
         if leaving {
@@ -256,14 +264,19 @@ impl UnownedMachines {
             time_ms: unix_milliseconds(self.shared.now()),
             log_acknowledged: acknowledged,
             stored,
-            verdict: if leaving { Verdict::Continue } else { verdict() },
+            verdict: if leaving { AgentInstruction::Continue } else { verdict() },
             hold: None,
         })
     }
 
     /// Only the key that the boot's token is bound to is heard. After a restart of the appliance the
     /// machine's object says which that is.
-    async fn check_discovery_binding(&self, named: &Named, boot: u64, report: &Report) -> Result<(), Refusal> {
+    async fn check_discovery_binding(
+        &self,
+        named: &DiscoverySubject,
+        boot: u64,
+        report: &AgentReport,
+    ) -> Result<(), RefusalReply> {
         let is_known = |machine: &AgentView| (machine.attempt, machine.key) == (boot, Some(report.key));
         if self.shared.views().discovered.get(&named.mac).is_some_and(is_known) {
             return Ok(());
@@ -290,32 +303,32 @@ fn bind(
     hello: &Hello,
     seen: &Result<(), UnseenBoot>,
     now: Timestamp,
-) -> Binding {
+) -> DiscoveryHello {
     let key = hello.key.to_string();
     match &machine.agent {
-        Some(bound) if bound.boot == boot && bound.key == key => return Binding::Known,
-        Some(bound) if bound.boot == boot => return Binding::SecondKey,
-        Some(bound) if bound.boot > boot => return Binding::OldBoot,
+        Some(bound) if bound.boot == boot && bound.key == key => return DiscoveryHello::Known,
+        Some(bound) if bound.boot == boot => return DiscoveryHello::SecondKey,
+        Some(bound) if bound.boot > boot => return DiscoveryHello::OldBoot,
         Some(_) | None => {}
     }
     if let Err(why) = seen {
-        return Binding::Unseen(why.clone());
+        return DiscoveryHello::Unseen(why.clone());
     }
     machine.boots = machine.boots.saturating_add(1);
     machine.agent = Some(DiscoveryBinding { boot, key, boot_id: map::field(&hello.boot_id), bound_at: now });
-    Binding::New
+    DiscoveryHello::New
 }
 
 /// Whether a boot that cannot be bound any more is bound to this key.
-fn is_bound(machine: &DiscoveredHostStatus, boot: u64, key: &PublicKey) -> Binding {
+fn is_bound(machine: &DiscoveredHostStatus, boot: u64, key: &PublicKey) -> DiscoveryHello {
     match &machine.agent {
-        Some(bound) if bound.boot == boot && bound.key == key.to_string() => Binding::Known,
-        Some(bound) if bound.boot == boot => Binding::SecondKey,
-        Some(_) | None => Binding::OldBoot,
+        Some(bound) if bound.boot == boot && bound.key == key.to_string() => DiscoveryHello::Known,
+        Some(bound) if bound.boot == boot => DiscoveryHello::SecondKey,
+        Some(_) | None => DiscoveryHello::OldBoot,
     }
 }
 
-fn introduce(machine: &mut DiscoveredHostStatus, identity: &Identity, remote: IpAddr, now: Timestamp) {
+fn introduce(machine: &mut DiscoveredHostStatus, identity: &SmbiosIdentity, remote: IpAddr, now: Timestamp) {
     machine.last_seen = now;
     machine.address = remote.to_string();
     machine.uuid = map::field(&identity.uuid).to_ascii_lowercase();
@@ -325,8 +338,8 @@ fn introduce(machine: &mut DiscoveredHostStatus, identity: &Identity, remote: Ip
     machine.macs = identity.macs.iter().take(firesteel_wire::limits::NICS_MAX).map(|mac| map::field(mac)).collect();
 }
 
-fn new_receipts<'a>(before: Option<&'a Report>, report: &'a Report) -> impl Iterator<Item = &'a Receipt> {
-    let place = |receipt: &Receipt| (receipt.plan, receipt.index);
+fn new_receipts<'a>(before: Option<&'a AgentReport>, report: &'a AgentReport) -> impl Iterator<Item = &'a StepReceipt> {
+    let place = |receipt: &StepReceipt| (receipt.plan, receipt.index);
     report.receipts.iter().filter(move |receipt| {
         !before.is_some_and(|before| before.receipts.iter().any(|old| place(old) == place(receipt)))
     })
@@ -353,7 +366,7 @@ mod tests {
         Hello {
             token: "t".into(),
             key: PublicKey([key; 32]),
-            identity: Identity::default(),
+            identity: SmbiosIdentity::default(),
             agent_version: String::new(),
             kernel_version: String::new(),
             uptime_ms: 1,
@@ -368,20 +381,20 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let mut machine = DiscoveredHostStatus::default();
         let unseen = Err(UnseenBoot::Unsealed);
-        assert_eq!(bind(&mut machine, 2, &hello(1), &unseen, now), Binding::Unseen(UnseenBoot::Unsealed));
+        assert_eq!(bind(&mut machine, 2, &hello(1), &unseen, now), DiscoveryHello::Unseen(UnseenBoot::Unsealed));
         assert_eq!(machine, DiscoveredHostStatus::default(), "nothing is bound");
-        assert_eq!(bind(&mut machine, 2, &hello(1), &Ok(()), now), Binding::New);
-        assert_eq!(bind(&mut machine, 2, &hello(1), &Ok(()), now), Binding::Known);
+        assert_eq!(bind(&mut machine, 2, &hello(1), &Ok(()), now), DiscoveryHello::New);
+        assert_eq!(bind(&mut machine, 2, &hello(1), &Ok(()), now), DiscoveryHello::Known);
         let bound = machine.agent.clone();
-        assert_eq!(bind(&mut machine, 2, &hello(2), &Ok(()), now), Binding::SecondKey);
-        assert_eq!(bind(&mut machine, 1, &hello(1), &Ok(()), now), Binding::OldBoot);
+        assert_eq!(bind(&mut machine, 2, &hello(2), &Ok(()), now), DiscoveryHello::SecondKey);
+        assert_eq!(bind(&mut machine, 1, &hello(1), &Ok(()), now), DiscoveryHello::OldBoot);
         assert_eq!(machine.agent, bound, "neither changes anything for the first");
-        assert_eq!(bind(&mut machine, 3, &hello(2), &Ok(()), now), Binding::New);
+        assert_eq!(bind(&mut machine, 3, &hello(2), &Ok(()), now), DiscoveryHello::New);
     }
 
     #[test]
     fn a_token_without_the_machines_object_names_nothing() {
-        let claims = |subject: &str| Claims {
+        let claims = |subject: &str| BootTokenClaims {
             purpose: firesteel_boot::Purpose::Discovery,
             subject: subject.into(),
             attempt: 1,

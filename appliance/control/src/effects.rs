@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use firesteel_boot::SealError;
-use firesteel_handoff::{Extras, Reading, User, compose, file};
+use firesteel_boot::TokenSealError;
+use firesteel_handoff::{AttemptFiles, HandOffReading, OsUserData, compose, file};
 use firesteel_ignition::{self as ignition, stub::authority};
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{
-    DiskIdentity, Effect, HostMemory, Mark,
-    disk::Method,
+    DiskIdentity, HostEffect, HostMemory, InstallationMark,
+    disk::CleaningMethod,
     host::{self, ErasePlan, IssuedPlan, PlanKind, WritePlan},
 };
 use firesteel_resources::{
-    BareMetalHost, bare_metal_host::FINALIZER, discovered_host::Uncleaned, host_journal::HostJournalStatus,
+    BareMetalHost, bare_metal_host::FINALIZER, discovered_host::TombstoneStatus, host_journal::HostJournalStatus,
 };
 use firesteel_runtime::{ConfigsNotReady, HostKey, key_of};
 use firesteel_wire as wire;
@@ -34,7 +34,7 @@ pub(crate) enum PlanError {
     #[error("a Secret of what the OS is handed changed after the plan was made: retry the host")]
     SecretChanged,
     #[error(transparent)]
-    Token(#[from] SealError),
+    Token(#[from] TokenSealError),
     #[error("adding the host's token to the user data: {0}")]
     TokenNotAdded(String),
     #[error("this host has no journal yet")]
@@ -54,11 +54,11 @@ impl HostReconciler {
         host: &BareMetalHost,
         memory: &HostMemory,
         journal: &HostJournalStatus,
-        effect: &Effect,
+        effect: &HostEffect,
     ) -> Result<(), Status> {
         let key = key_of(host);
         match effect {
-            Effect::AddFinalizer => {
+            HostEffect::AddFinalizer => {
                 self.edit(&key, |host| {
                     if !host.metadata.finalizers.iter().any(|name| name == FINALIZER) {
                         host.metadata.finalizers.push(FINALIZER.to_owned());
@@ -66,32 +66,32 @@ impl HostReconciler {
                 })
                 .await?;
             }
-            Effect::RemoveFinalizer => {
+            HostEffect::RemoveFinalizer => {
                 self.edit(&key, |host| host.metadata.finalizers.retain(|name| name != FINALIZER)).await?;
             }
-            Effect::RemoveAnnotation { key: name } => {
+            HostEffect::RemoveAnnotation { key: name } => {
                 self.edit(&key, |host| {
                     host.metadata.annotations.remove(name);
                 })
                 .await?;
             }
-            Effect::Bmc(call) => self.bmc.call_bmc(host, call.clone()),
-            Effect::FetchImage { image } => self.images.fetch_image(host, image),
-            Effect::IssuePlan { attempt, .. } => {
+            HostEffect::Bmc(call) => self.bmc.call_bmc(host, call.clone()),
+            HostEffect::FetchImage { image } => self.images.fetch_image(host, image),
+            HostEffect::IssuePlan { attempt, .. } => {
                 if let Some(view) = self.shared.views().hosts.get(&key)
                     && view.agent.attempt == *attempt
                 {
                     view.agent.changed.notify_waiters();
                 }
             }
-            Effect::AbortAgent { attempt, reason } => {
+            HostEffect::AbortAgent { attempt, reason } => {
                 if let Some(view) = self.shared.views().hosts.get_mut(&key)
                     && view.agent.attempt == *attempt
                 {
                     view.agent.set_abort(reason);
                 }
             }
-            Effect::RebootDiscoveryAgent { reason } => {
+            HostEffect::RebootDiscoveryAgent { reason } => {
                 let mut views = self.shared.views();
                 let macs = views.hosts.get(&key).map(|view| view.macs.clone()).unwrap_or_default();
                 for mac in macs {
@@ -101,14 +101,14 @@ impl HostReconciler {
                     }
                 }
             }
-            Effect::GradeReceipts(verdict) => {
+            HostEffect::GradeReceipts(verdict) => {
                 self.receipts.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?
             }
-            Effect::SupplyHardware { details } => self.hardware.supply_hardware(&key, details).await?,
-            Effect::SaveHardware { .. } => self.hardware.save_hardware(&key, journal).await?,
-            Effect::ForgetTombstone => self.unowned.forget_tombstone(memory).await?,
-            Effect::Tombstone { disk, of_tenant, reason } => {
-                let left = Uncleaned {
+            HostEffect::SupplyHardware { details } => self.hardware.supply_hardware(&key, details).await?,
+            HostEffect::SaveHardware { .. } => self.hardware.save_hardware(&key, journal).await?,
+            HostEffect::ForgetTombstone => self.unowned.forget_tombstone(memory).await?,
+            HostEffect::Tombstone { disk, of_tenant, reason } => {
+                let left = TombstoneStatus {
                     host: key.to_string(),
                     disk: disk.as_ref().map(ToString::to_string).unwrap_or_default(),
                     of_tenant: *of_tenant,
@@ -122,7 +122,7 @@ impl HostReconciler {
     }
 
     async fn edit(&self, key: &HostKey, change: impl Fn(&mut BareMetalHost)) -> Result<(), Status> {
-        self.hosts.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
+        self.hosts.modify(&key.namespace, &key.name, ObjectPart::Main, change).await.map(|_| ())
     }
 
     /// The agent's own words for a plan. Contents of Secrets are read here and kept nowhere.
@@ -131,17 +131,17 @@ impl HostReconciler {
         host: &BareMetalHost,
         memory: &HostMemory,
         issued: &IssuedPlan,
-    ) -> Result<wire::Plan, PlanError> {
+    ) -> Result<wire::AgentPlan, PlanError> {
         let attempt = memory.attempt;
         let steps = match &issued.plan {
-            PlanKind::Inspect => vec![wire::Step::Inspect],
+            PlanKind::Inspect => vec![wire::PlanStep::Inspect],
             PlanKind::Clean { disk } => vec![clear_step(memory, disk, false)],
             PlanKind::Erase(erase) => erase.disks.iter().map(|disk| erase_step(memory, erase, disk)).collect(),
-            PlanKind::Reboot => vec![wire::Step::Reboot],
-            PlanKind::PowerOff => vec![wire::Step::PowerOff],
+            PlanKind::Reboot => vec![wire::PlanStep::Reboot],
+            PlanKind::PowerOff => vec![wire::PlanStep::PowerOff],
             PlanKind::Write(write) => self.write_steps(host, memory, write).await?,
         };
-        let mut plan = wire::Plan { number: issued.number, attempt, steps };
+        let mut plan = wire::AgentPlan { number: issued.number, attempt, steps };
         name_own(&mut plan, &host::own_names(host, memory));
         Ok(plan)
     }
@@ -151,10 +151,10 @@ impl HostReconciler {
         host: &BareMetalHost,
         memory: &HostMemory,
         write: &WritePlan,
-    ) -> Result<Vec<wire::Step>, PlanError> {
+    ) -> Result<Vec<wire::PlanStep>, PlanError> {
         let disk = identity(&write.disk);
         let endpoints = &self.endpoints;
-        let image = wire::ImageSource {
+        let image = wire::ImageStream {
             url: format!("{}/images/{}.raw.zst", endpoints.http_base(), write.image.stream_sha256),
             stream_bytes: write.image.stream_bytes,
             stream_sha256: write.image.stream_sha256.clone(),
@@ -164,11 +164,11 @@ impl HostReconciler {
         let mut steps = vec![clear_step(memory, &write.disk, write.override_guards), write_step(memory, write, image)];
         if let Some(sha256) = &write.user_data_sha256 {
             let forms = self.hand_off(host, memory.attempt, write, sha256).await?;
-            steps.push(wire::Step::HandOff { disk: disk.clone(), files: Vec::new(), forms: Some(Box::new(forms)) });
+            steps.push(wire::PlanStep::HandOff { disk: disk.clone(), files: Vec::new(), forms: Some(Box::new(forms)) });
         }
         let label: String = format!("Firesteel {}", host.metadata.name).chars().take(LABEL_CHARS_MAX).collect();
-        steps.push(wire::Step::SetBootEntry { disk, label });
-        steps.push(wire::Step::Reboot);
+        steps.push(wire::PlanStep::SetBootEntry { disk, label });
+        steps.push(wire::PlanStep::Reboot);
         Ok(steps)
     }
 
@@ -182,9 +182,12 @@ impl HostReconciler {
     ) -> Result<wire::hand_off::Forms, PlanError> {
         // Before what they say is read: what was not rendered then would be missing.
         self.reader.served.check(&key_of(host), &write.configs).await?;
-        let given = match self.reader.given(host).await? {
-            Reading::Ready(given) if given.sha256 == sha256 => given,
-            Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
+        let given = match self.reader.hand_off_inputs(host).await? {
+            HandOffReading::Ready(given) if given.sha256 == sha256 => given,
+            HandOffReading::Nothing
+            | HandOffReading::Missing
+            | HandOffReading::Invalid(_)
+            | HandOffReading::Ready(_) => {
                 return Err(PlanError::SecretChanged);
             }
         };
@@ -193,8 +196,8 @@ impl HostReconciler {
             file("firesteel/disk.cfg", 0o644, format!("set firesteel_disk={}\n", write.disk_guid).as_bytes()),
         ];
         let (stub, token) = match &given.user {
-            User::None | User::CloudInit(_) => (None, String::new()),
-            User::Ignition(config) => {
+            OsUserData::None | OsUserData::CloudInit(_) => (None, String::new()),
+            OsUserData::Ignition(config) => {
                 let token = self.instances.instance_token(&host.metadata.uid, attempt)?;
                 let config = self.with_present_ca(config);
                 let stub = ignition::with_config_token(&config, &self.reader.origins.urls, &token)
@@ -206,7 +209,7 @@ impl HostReconciler {
         // The first digits of a random number that is the installation's own.
         let digits = write.disk_guid.get(..8).unwrap_or_default();
         let volume_id = u32::from_str_radix(digits, 16).unwrap_or_default();
-        Ok(compose(host, &given, &Extras { stub, token, marks, volume_id }))
+        Ok(compose(host, &given, &AttemptFiles { stub, token, marks, volume_id }))
     }
 
     /// User data as its Secret will be once its CA is rotated. That comes a moment after the CA, and never to a Secret that
@@ -234,7 +237,7 @@ impl HostReconciler {
 
     /// For people and other tools; the appliance itself goes by the disk's GUID, which says the same.
     fn marker(&self, host: &BareMetalHost, attempt: u64, write: &WritePlan) -> String {
-        let mark = Mark::parse(&write.disk_guid);
+        let mark = InstallationMark::parse(&write.disk_guid);
         let marker = serde_json::json!({
             "store": mark.map(|mark| format!("{:06x}", mark.store)),
             "timeline": mark.map(|mark| format!("{:08x}", mark.timeline)),
@@ -251,11 +254,11 @@ impl HostReconciler {
 }
 
 /// Tells each step that destroys which volumes are the host's own.
-fn name_own(plan: &mut wire::Plan, names: &[String]) {
+fn name_own(plan: &mut wire::AgentPlan, names: &[String]) {
     for step in &mut plan.steps {
-        if let wire::Step::ClearMetadata { own_names, .. }
-        | wire::Step::EraseDisk { own_names, .. }
-        | wire::Step::WriteImage { own_names, .. } = step
+        if let wire::PlanStep::ClearMetadata { own_names, .. }
+        | wire::PlanStep::EraseDisk { own_names, .. }
+        | wire::PlanStep::WriteImage { own_names, .. } = step
         {
             own_names.extend(names.iter().filter(|name| !own_names.contains(name)).cloned().collect::<Vec<_>>());
         }
@@ -263,13 +266,13 @@ fn name_own(plan: &mut wire::Plan, names: &[String]) {
 }
 
 /// The metadata of one disk.
-fn clear_step(memory: &HostMemory, disk: &DiskIdentity, override_guards: bool) -> wire::Step {
+fn clear_step(memory: &HostMemory, disk: &DiskIdentity, override_guards: bool) -> wire::PlanStep {
     let (was_vacant, is_named) = (host::was_vacant(memory, disk), host::is_named(memory, disk));
-    wire::Step::ClearMetadata { disk: identity(disk), own_names: Vec::new(), override_guards, was_vacant, is_named }
+    wire::PlanStep::ClearMetadata { disk: identity(disk), own_names: Vec::new(), override_guards, was_vacant, is_named }
 }
 
-fn write_step(memory: &HostMemory, write: &WritePlan, image: wire::ImageSource) -> wire::Step {
-    wire::Step::WriteImage {
+fn write_step(memory: &HostMemory, write: &WritePlan, image: wire::ImageStream) -> wire::PlanStep {
+    wire::PlanStep::WriteImage {
         disk: identity(&write.disk),
         image,
         disk_guid: write.disk_guid.clone(),
@@ -281,13 +284,13 @@ fn write_step(memory: &HostMemory, write: &WritePlan, image: wire::ImageSource) 
 }
 
 /// One disk of a plan to erase some.
-fn erase_step(memory: &HostMemory, erase: &ErasePlan, disk: &DiskIdentity) -> wire::Step {
-    wire::Step::EraseDisk {
+fn erase_step(memory: &HostMemory, erase: &ErasePlan, disk: &DiskIdentity) -> wire::PlanStep {
+    wire::PlanStep::EraseDisk {
         disk: identity(disk),
         policy: match erase.method {
-            Method::Metadata => wire::erasure::Policy::Metadata,
-            Method::Quick => wire::erasure::Policy::Quick,
-            Method::Full => wire::erasure::Policy::Full,
+            CleaningMethod::Metadata => wire::erasure::ErasurePolicy::Metadata,
+            CleaningMethod::Quick => wire::erasure::ErasurePolicy::Quick,
+            CleaningMethod::Full => wire::erasure::ErasurePolicy::Full,
         },
         own_names: erase.own_names.clone(),
         override_guards: erase.overridden.contains(disk),
@@ -314,18 +317,18 @@ mod tests {
 
     /// Whether the disk was vacant, its guards are overridden, and the hints name it; nothing of a step that destroys
     /// nothing.
-    fn says(step: &wire::Step) -> Option<(bool, bool, bool)> {
+    fn says(step: &wire::PlanStep) -> Option<(bool, bool, bool)> {
         match step {
-            wire::Step::ClearMetadata { was_vacant, override_guards, is_named, .. }
-            | wire::Step::EraseDisk { was_vacant, override_guards, is_named, .. }
-            | wire::Step::WriteImage { was_vacant, override_guards, is_named, .. } => {
+            wire::PlanStep::ClearMetadata { was_vacant, override_guards, is_named, .. }
+            | wire::PlanStep::EraseDisk { was_vacant, override_guards, is_named, .. }
+            | wire::PlanStep::WriteImage { was_vacant, override_guards, is_named, .. } => {
                 Some((*was_vacant, *override_guards, *is_named))
             }
-            wire::Step::Inspect
-            | wire::Step::HandOff { .. }
-            | wire::Step::SetBootEntry { .. }
-            | wire::Step::Reboot
-            | wire::Step::PowerOff => None,
+            wire::PlanStep::Inspect
+            | wire::PlanStep::HandOff { .. }
+            | wire::PlanStep::SetBootEntry { .. }
+            | wire::PlanStep::Reboot
+            | wire::PlanStep::PowerOff => None,
         }
     }
 
@@ -344,14 +347,14 @@ mod tests {
             override_guards,
         };
         let erase = ErasePlan {
-            method: Method::Full,
+            method: CleaningMethod::Full,
             disks: vec![vacant.clone(), other.clone()],
             next: NextOwner::Another,
             own_names: Vec::new(),
             overridden: vec![other.clone()],
             named: vec![vacant.clone()],
         };
-        let image = || wire::ImageSource {
+        let image = || wire::ImageStream {
             url: String::new(),
             stream_bytes: 0,
             stream_sha256: String::new(),

@@ -3,11 +3,11 @@
 use firesteel_facts::Mac;
 use std::collections::BTreeMap;
 
-use firesteel_kube::Change;
+use firesteel_kube::ObjectChange;
 use firesteel_resources::ObjectMeta;
 use firesteel_runtime::{ControllerError, HostKey, IndexVersion, key_of};
 
-use crate::{reconciler::HostReconciler, views::Identity};
+use crate::{reconciler::HostReconciler, views::StoredHostIdentity};
 
 impl HostReconciler {
     pub(crate) async fn follow_hosts(self) -> Result<(), ControllerError> {
@@ -15,7 +15,7 @@ impl HostReconciler {
         let mut known: BTreeMap<HostKey, ObjectMeta> = BTreeMap::new();
         loop {
             match changes.next().await? {
-                Change::Applied(host) => {
+                ObjectChange::Applied(host) => {
                     let key = key_of(&host);
                     self.host_is_readable(&key);
                     // A status is what a step made of the rest: it asks for no other one.
@@ -25,17 +25,17 @@ impl HostReconciler {
                     }
                     known.insert(key.clone(), asked);
                     let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
-                    self.shared.views().learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
+                    self.shared.views().learn_host(&key, Some(StoredHostIdentity::of(&host.metadata, &macs)));
                     self.unowned.forget_discovered(&macs);
                     self.shared.handles.queue.wake(&key);
                 }
-                Change::Deleted(host) => {
+                ObjectChange::Deleted(host) => {
                     let key = key_of(&host);
                     self.host_is_readable(&key);
                     known.remove(&key);
                     let is_current =
                         self.shared.views().hosts.get(&key).is_none_or(|view| view.uid == host.metadata.uid);
-                    self.shared.views().host_went(&key, &host.metadata.uid);
+                    self.shared.views().remove_host(&key, &host.metadata.uid);
                     // Its namesake, which was made since, may have one of its own already.
                     if is_current {
                         self.free_slot(&key);
@@ -51,14 +51,14 @@ impl HostReconciler {
                     self.shared.handles.queue.wake(&key);
                     self.shared.wake_hosts(|_| true);
                 }
-                Change::Synced => {
+                ObjectChange::Synced => {
                     tracing::debug!("all hosts are known");
                     // Once: a watch that began anew finds the hosts that were counted before.
                     let hosts: Vec<HostKey> = known.keys().cloned().collect();
                     self.shared.views().slots.expect(hosts);
                     self.shared.handles.hosts.note_hosts_read();
                 }
-                Change::Undecodable { name, error } => {
+                ObjectChange::Undecodable { name, error } => {
                     self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
                 }
             }
@@ -88,8 +88,8 @@ impl HostReconciler {
         let mut changes = self.secrets.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(secret) | Change::Deleted(secret) => self.secret_changed(&secret.metadata),
-                Change::Synced | Change::Undecodable { .. } => {}
+                ObjectChange::Applied(secret) | ObjectChange::Deleted(secret) => self.secret_changed(&secret.metadata),
+                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
             }
         }
     }

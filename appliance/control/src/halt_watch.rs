@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use firesteel_kube::{Change, Objects, Status, UnstoredObjects};
+use firesteel_kube::{ObjectChange, Objects, Status, UnstoredObjects};
 use firesteel_resources::{Halt, kinds::HALT as KIND};
 use firesteel_runtime::{ControllerError, regarding};
 
 use crate::{
-    halts::{held_halts, in_force, unread},
+    halts::{held_halts, in_force, unreadable_halt},
     shared::Shared,
 };
 
@@ -32,7 +32,7 @@ impl HaltWatch {
                 change = changes.next() => change?,
             };
             match change {
-                Change::Applied(halt) => {
+                ObjectChange::Applied(halt) => {
                     let name = halt.metadata.name.clone();
                     let is_new = self.shared.views().halts.all().insert(name, in_force(&halt)).is_none();
                     let is_late = self.shared.handles.hosts.are_halts_read();
@@ -42,22 +42,27 @@ impl HaltWatch {
                     }
                     // One that was there at the start was told by the life before.
                     if is_new && is_late {
-                        self.tell(&halt, "FleetHalted", true, in_force(&halt).to_string());
+                        self.record_halt_event(&halt, "FleetHalted", true, in_force(&halt).to_string());
                     }
                 }
-                Change::Deleted(halt) => {
+                ObjectChange::Deleted(halt) => {
                     self.shared.views().halts.all().remove(&halt.metadata.name);
                     tracing::warn!(by = %halt.spec.by, reason = %halt.spec.reason, "a halt of the fleet is over");
-                    self.tell(&halt, "FleetResumed", false, format!("the halt by {} is over", halt.spec.by));
+                    self.record_halt_event(
+                        &halt,
+                        "FleetResumed",
+                        false,
+                        format!("the halt by {} is over", halt.spec.by),
+                    );
                     self.shared.wake_hosts(|_| true);
                 }
-                Change::Synced => {
+                ObjectChange::Synced => {
                     self.shared.views().halts.read_all();
                     self.shared.handles.hosts.note_halts_read();
                 }
-                Change::Undecodable { name, error } => {
+                ObjectChange::Undecodable { name, error } => {
                     tracing::error!(halt = %name.name, %error, "a stored halt cannot be read: it counts as one");
-                    self.shared.views().halts.all().insert(name.name.to_string(), unread(&name.name));
+                    self.shared.views().halts.all().insert(name.name.to_string(), unreadable_halt(&name.name));
                     self.shared.wake_hosts(|_| true);
                 }
             }
@@ -93,8 +98,8 @@ impl HaltWatch {
         Ok(())
     }
 
-    fn tell(&self, halt: &Halt, reason: &str, is_warning: bool, message: String) {
+    fn record_halt_event(&self, halt: &Halt, reason: &str, is_warning: bool, message: String) {
         let regarding = regarding("firesteel.dev/v1alpha1", "Halt", &halt.metadata);
-        self.shared.events().tell_about(regarding, reason, is_warning, message);
+        self.shared.events().record_about(regarding, reason, is_warning, message);
     }
 }

@@ -18,15 +18,15 @@ const IN_MEMORY: &str = "; it could not be stored yet, and is held in memory";
 #[derive(Debug, Default)]
 pub(crate) struct Halts {
     /// Absent until all were read once.
-    pub(crate) known: Option<BTreeMap<String, plan::Halt>>,
+    pub(crate) known: Option<BTreeMap<String, plan::FleetHalt>>,
     /// Read, while not all were.
-    read: BTreeMap<String, plan::Halt>,
+    read: BTreeMap<String, plan::FleetHalt>,
     /// In force, and in memory alone.
-    pub(crate) held: BTreeMap<String, plan::Halt>,
+    pub(crate) held: BTreeMap<String, plan::FleetHalt>,
 }
 
 impl Halts {
-    pub(crate) fn all(&mut self) -> &mut BTreeMap<String, plan::Halt> {
+    pub(crate) fn all(&mut self) -> &mut BTreeMap<String, plan::FleetHalt> {
         self.known.as_mut().unwrap_or(&mut self.read)
     }
 
@@ -36,7 +36,7 @@ impl Halts {
     }
 
     /// The oldest.
-    pub(crate) fn oldest(&self) -> Option<&plan::Halt> {
+    pub(crate) fn oldest(&self) -> Option<&plan::FleetHalt> {
         let stored = self.known.as_ref().unwrap_or(&self.read);
         stored.values().chain(self.held.values()).min_by_key(|halt| halt.since)
     }
@@ -50,8 +50,8 @@ impl Halts {
     }
 }
 
-pub(crate) fn in_force(halt: &Halt) -> plan::Halt {
-    plan::Halt {
+pub(crate) fn in_force(halt: &Halt) -> plan::FleetHalt {
+    plan::FleetHalt {
         who: halt.spec.by.clone(),
         why: halt.spec.reason.clone(),
         since: halt.metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
@@ -59,13 +59,13 @@ pub(crate) fn in_force(halt: &Halt) -> plan::Halt {
 }
 
 /// A stored halt that cannot be read.
-pub(crate) fn unread(name: &str) -> plan::Halt {
+pub(crate) fn unreadable_halt(name: &str) -> plan::FleetHalt {
     let why = format!("the object {name} cannot be read: delete it");
-    plan::Halt { who: "unknown".to_owned(), why, since: Timestamp::UNIX_EPOCH }
+    plan::FleetHalt { who: "unknown".to_owned(), why, since: Timestamp::UNIX_EPOCH }
 }
 
 /// The halts among what is held, by name and content. One that cannot be read counts, too.
-pub(crate) fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<String, plan::Halt> {
+pub(crate) fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<String, plan::FleetHalt> {
     held.map(|(name, content)| {
         let mut halt = in_force(&serde_json::from_slice(content).unwrap_or_default());
         halt.why.push_str(IN_MEMORY);
@@ -76,15 +76,15 @@ pub(crate) fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) ->
 
 #[cfg(test)]
 mod tests {
-    use crate::survey::Survey;
+    use crate::survey::FleetSurvey;
     use firesteel_runtime::HostEvents;
 
     use super::*;
     use crate::views::Views;
 
-    fn halt(second: i64) -> plan::Halt {
+    fn halt(second: i64) -> plan::FleetHalt {
         let since = Timestamp::from_second(second).unwrap_or_default();
-        plan::Halt { who: "ann".into(), why: "why".into(), since }
+        plan::FleetHalt { who: "ann".into(), why: "why".into(), since }
     }
 
     /// After a start nothing is destroyed before it is known that nobody stopped the fleet.
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn who_surveys_the_fleet_is_told_of_a_halt() {
         let mut views = Views::new(1, HostEvents::default());
-        let is_halted = |views: &Views| Survey::of(views, Timestamp::UNIX_EPOCH).is_halted;
+        let is_halted = |views: &Views| FleetSurvey::of(views, Timestamp::UNIX_EPOCH).is_halted;
         assert!(!is_halted(&views), "nobody did it, though it is not known yet");
         views.halts.all().insert("a".into(), halt(1));
         assert!(is_halted(&views));

@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use firesteel_handoff::{self as hand_off, Given, Origins, Reading, Referenced, Ways};
+use firesteel_handoff::{self as hand_off, ConfigOrigins, HandOffInputs, HandOffReading, HandOffUrls, Referenced};
 use firesteel_kube::{Objects, Status};
-use firesteel_resources::{BareMetalHost, Secret, SecretReference, boot_image_stream::Declared};
+use firesteel_resources::{BareMetalHost, Secret, SecretReference, boot_image_stream::DeclaredForm};
 use firesteel_runtime::{ImageIndex, ServedConfigs, key_of};
 
 use crate::shared::Shared;
@@ -16,7 +16,7 @@ pub(crate) struct HandOffReader {
     pub(crate) secrets: Objects<Secret>,
     pub(crate) index: Arc<dyn ImageIndex>,
     pub(crate) served: Arc<dyn ServedConfigs>,
-    pub(crate) origins: Arc<Origins>,
+    pub(crate) origins: Arc<ConfigOrigins>,
 }
 
 impl fmt::Debug for HandOffReader {
@@ -27,25 +27,25 @@ impl fmt::Debug for HandOffReader {
 
 impl HandOffReader {
     /// What the host's OS is to be handed, as its Secrets say now.
-    pub(crate) async fn given(&self, host: &BareMetalHost) -> Result<Reading, Status> {
+    pub(crate) async fn hand_off_inputs(&self, host: &BareMetalHost) -> Result<HandOffReading, Status> {
         let user = self.referenced(host, host.spec.user_data.as_ref()).await?;
         let meta = self.referenced(host, host.spec.meta_data.as_ref()).await?;
         let network = self.referenced(host, host.spec.network_data.as_ref()).await?;
         if user.is_none() && meta.is_none() && network.is_none() {
-            return Ok(Reading::Nothing);
+            return Ok(HandOffReading::Nothing);
         }
         let origins = &self.origins;
         let declared = self.declared(host).await?;
-        let ways = Ways { urls: &origins.urls, plain: origins.plain.as_deref(), declared: &declared };
+        let ways = HandOffUrls { urls: &origins.urls, plain: origins.plain.as_deref(), declared: &declared };
         let reading = hand_off::read(ways, host, user.as_ref(), meta.as_ref(), network.as_ref());
-        let Reading::Ready(given) = reading else { return Ok(reading) };
+        let HandOffReading::Ready(given) = reading else { return Ok(reading) };
         let served = &self.served;
         let further = served.kernel_arguments(&host.metadata.namespace, &given.configs).await?;
         Ok(hand_off::with_arguments(host, given, further))
     }
 
     /// What streams say of the form for the host's image. Before they were read after a start it would be a guess.
-    async fn declared(&self, host: &BareMetalHost) -> Result<Vec<Declared>, Status> {
+    async fn declared(&self, host: &BareMetalHost) -> Result<Vec<DeclaredForm>, Status> {
         let Some(image) = host.spec.wanted_image() else { return Ok(Vec::new()) };
         if !self.index.are_read().await {
             return Err(Status::internal("the boot image streams were not read yet: trying again"));
@@ -54,8 +54,8 @@ impl HandOffReader {
     }
 
     /// Tells of what may keep the OS from coming up, once for each change of what it is handed. `kept`: what the
-    /// journal says was told last; the step that follows puts [`HostView::warned`](crate::views::HostView) there.
-    pub(crate) fn warn_of(&self, host: &BareMetalHost, given: &Given, kept: &str) {
+    /// journal says was told last; the step that follows puts [`LiveHost::warned`](crate::views::LiveHost) there.
+    pub(crate) fn warn_of(&self, host: &BareMetalHost, given: &HandOffInputs, kept: &str) {
         let key = key_of(host);
         let is_news = self
             .shared
@@ -65,7 +65,7 @@ impl HandOffReader {
             .is_some_and(|view| hand_off::is_news(&mut view.warned, kept, given));
         for warning in given.warnings.iter().filter(|_| is_news) {
             tracing::warn!(host = %key, %warning, "what the OS is to be handed");
-            self.shared.events().tell_of(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
+            self.shared.events().record_event(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
         }
     }
 

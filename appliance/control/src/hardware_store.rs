@@ -1,6 +1,6 @@
 //! `HardwareData`: what an inspection found, and what an owner says.
 
-use firesteel_kube::{Objects, Part, Status};
+use firesteel_kube::{ObjectPart, Objects, Status};
 use firesteel_resources::{
     HardwareData, HardwareDetails, hardware::HardwareRecord, hardware_data, host_journal::HostJournalStatus,
 };
@@ -54,7 +54,7 @@ impl HardwareStore {
                 data.spec.hardware = Some(details.clone());
             }
         };
-        self.hardware.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
+        self.hardware.modify(&key.namespace, &key.name, ObjectPart::Main, change).await.map(|_| ())
     }
 
     /// `notes`: what the inspection that found it says beside upstream's fields; a description by the owner has none.
@@ -70,7 +70,7 @@ impl HardwareStore {
             data.metadata.annotations.remove(hardware_data::DISK_CONTENTS);
             data.metadata.annotations.extend(notes.iter().map(|(key, text)| ((*key).to_owned(), text.clone())));
         };
-        let changed = self.hardware.modify(&key.namespace, &key.name, Part::Main, &fill).await?;
+        let changed = self.hardware.modify(&key.namespace, &key.name, ObjectPart::Main, &fill).await?;
         if changed.is_none() {
             let mut data = HardwareData::default();
             data.metadata.namespace.clone_from(&key.namespace);

@@ -2,10 +2,10 @@
 
 use firesteel_boot::{BootEntry, DiskProbe};
 use firesteel_handoff::promised_by;
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{
-    self as plan, HostMemory, Step,
-    host::{IssuedPlan, State},
+    self as plan, HostMemory, HostStep,
+    host::{HostState, IssuedPlan},
     instance::count_token,
     journal,
 };
@@ -21,8 +21,8 @@ use jiff::Timestamp;
 use crate::{
     effects::PlanError,
     reconciler::HostReconciler,
-    standing::Standing,
-    views::{Identity, NetworkView},
+    standing::SurveyedHost,
+    views::{NetworkView, StoredHostIdentity},
 };
 
 impl HostReconciler {
@@ -64,17 +64,17 @@ impl HostReconciler {
         let journal = self.keep(journal, &seen.memory, &step, now).await?;
         self.shared.metrics.step(key, &seen, &step);
         let standing = plan::host::standing(&step.memory, &seen);
-        let next = self.shared.views().slots.settle(key, standing, deletes);
+        let next = self.shared.views().slots.update_slot(key, standing, deletes);
         next.iter().for_each(|key| self.shared.handles.queue.wake(key));
         self.shared.events().announce(&seen.host.metadata, &step.events, now);
-        let shut = plan::host::gate::shut(&step.memory, &seen).map(|shut| shut.text);
+        let shut = plan::host::gate::closed_gate(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
         let stepped =
             SteppedHost { host: seen.host.clone(), memory: step.memory.clone(), journal: journal.status.clone() };
         self.shared.views().offer_step(key, stepped);
-        self.consoles.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
+        self.consoles.update_console(&seen, &step.memory, journal.status.instance.as_ref());
         // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
-        let is_first = |effect: &&plan::host::Effect| matches!(effect, plan::host::Effect::AddFinalizer);
+        let is_first = |effect: &&plan::host::HostEffect| matches!(effect, plan::host::HostEffect::AddFinalizer);
         for effect in step.effects.iter().filter(is_first) {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
@@ -100,7 +100,7 @@ impl HostReconciler {
         &self,
         mut journal: HostJournal,
         before: &HostMemory,
-        step: &Step,
+        step: &HostStep,
         now: Timestamp,
     ) -> Result<HostJournal, Status> {
         let old = journal.status.clone();
@@ -133,13 +133,13 @@ impl HostReconciler {
             status.note(event(now, step.memory.attempt, name, detail));
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
-        let is_just_done = before.state == State::Provisioning && step.memory.state == State::Provisioned;
+        let is_just_done = before.state == HostState::Provisioning && step.memory.state == HostState::Provisioned;
         count_token(&mut journal.status, is_just_done, self.shared.age_s());
         if journal.status == old { Ok(journal) } else { self.shared.handles.journals.store(&journal).await }
     }
 
     /// 2. What the host gets when it boots, and what its agent gets when it asks.
-    async fn publish(&self, seen: &plan::Seen, memory: &HostMemory, network: NetworkView, shut: Option<String>) {
+    async fn publish(&self, seen: &plan::HostInputs, memory: &HostMemory, network: NetworkView, shut: Option<String>) {
         let host = &seen.host;
         let key = key_of(host);
         let entry = entry_of(host, plan::boot_entry(memory));
@@ -155,11 +155,11 @@ impl HostReconciler {
             );
         let wanted = {
             let mut views = self.shared.views();
-            views.learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
+            views.learn_host(&key, Some(StoredHostIdentity::of(&host.metadata, &macs)));
             let Some(view) = views.hosts.get_mut(&key) else { return };
             view.network = network;
             view.boots_from_any_address = host.metadata.annotation(BOOT_ADDRESS) == Some(ANY_ADDRESS);
-            view.standing = Some(Standing::of(memory, seen));
+            view.standing = Some(SurveyedHost::of(memory, seen));
             view.take_gate(memory, seen, shut);
             if view.boot_entry.as_ref() != Some(&entry) {
                 tracing::debug!(host = %key, ?entry, "boot entry");
@@ -203,7 +203,7 @@ impl HostReconciler {
         host: &BareMetalHost,
         memory: &HostMemory,
         issued: &IssuedPlan,
-    ) -> Result<Option<wire::Plan>, PlanError> {
+    ) -> Result<Option<wire::AgentPlan>, PlanError> {
         let plan = self.wire_plan(host, memory, issued).await?;
         let Some(forms) = promised_by(&plan) else { return Ok(Some(plan)) };
         let keep = |status: &mut HostJournalStatus| {
@@ -218,7 +218,7 @@ impl HostReconciler {
     }
 
     /// 3. Upstream's status, computed from the truth.
-    async fn project(&self, seen: &plan::Seen, step: &Step, now: Timestamp) -> Result<(), Status> {
+    async fn project(&self, seen: &plan::HostInputs, step: &HostStep, now: Timestamp) -> Result<(), Status> {
         let status = plan::project(&step.memory, seen, &step.reason, now);
         if seen.host.status.as_ref() == Some(&status) {
             return Ok(());
@@ -226,7 +226,7 @@ impl HostReconciler {
         let key = key_of(&seen.host);
         let stored = self
             .hosts
-            .modify(&key.namespace, &key.name, Part::Status, |host| host.status = Some(status.clone()))
+            .modify(&key.namespace, &key.name, ObjectPart::Status, |host| host.status = Some(status.clone()))
             .await?;
         if stored.is_none() {
             tracing::debug!(host = %key, "the host went while its status was written");
@@ -246,20 +246,20 @@ fn memory_of(key: &HostKey, journal: &HostJournal) -> Option<HostMemory> {
     }
 }
 
-fn entry_of(host: &BareMetalHost, entry: plan::BootEntry) -> BootEntry {
+fn entry_of(host: &BareMetalHost, entry: plan::HostBootEntry) -> BootEntry {
     let name = host.metadata.name.clone();
     match entry {
-        plan::BootEntry::Agent { attempt } => BootEntry::Agent { host: name, attempt },
-        plan::BootEntry::Wait => {
+        plan::HostBootEntry::Agent { attempt } => BootEntry::Agent { host: name, attempt },
+        plan::HostBootEntry::Wait => {
             let why = "its BMC has not switched it on for this boot yet".to_owned();
             BootEntry::Wait { host: name, why }
         }
-        plan::BootEntry::LocalDisk { disk_guid } => {
+        plan::HostBootEntry::LocalDisk { disk_guid } => {
             let probe = disk_guid.and_then(|guid| DiskProbe::gpt_disk_guid_text(&guid).ok());
             BootEntry::LocalDisk { host: name, probe }
         }
-        plan::BootEntry::Discovery => BootEntry::Discovery,
-        plan::BootEntry::Nothing => BootEntry::Exit { reason: format!("host {name} is being let go") },
+        plan::HostBootEntry::Discovery => BootEntry::Discovery,
+        plan::HostBootEntry::Nothing => BootEntry::Exit { reason: format!("host {name} is being let go") },
     }
 }
 

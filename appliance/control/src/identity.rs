@@ -31,7 +31,7 @@ mod tests {
     use firesteel_runtime::HostEvents;
 
     use super::*;
-    use crate::views::HostView;
+    use crate::views::LiveHost;
 
     const A: &str = "4c4c4544-0046-3310-8051-b4c04f564432";
     const B: &str = "4C4C4544-0046-3310-8051-B4C04F564433";
@@ -41,7 +41,7 @@ mod tests {
         let mut views = Views::new(1, HostEvents::default());
         let key = |name: &str| HostKey { namespace: "default".into(), name: name.into() };
         for name in ["a", "b", "c"] {
-            views.hosts.insert(key(name), HostView::default());
+            views.hosts.insert(key(name), LiveHost::default());
         }
         assert!(views.learn_machine(&key("a"), A).is_empty());
         assert_eq!(views.shared_uuid(&key("a")), None);

@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use firesteel_facts::shown_url;
-use firesteel_images::import::{Request, Stage, WebLogin};
+use firesteel_images::import::{AcquisitionStage, ImageRequest, WebLogin};
 use firesteel_kube::Objects;
-use firesteel_plan::host::ImageSeen;
+use firesteel_plan::host::ImageInputs;
 use firesteel_resources::{BareMetalHost, Image, Secret, bare_metal_host::annotations::IMAGE_LOGIN};
 use firesteel_runtime::{HostKey, key_of};
 
@@ -31,16 +31,16 @@ impl fmt::Debug for ImageFetches {
 }
 
 impl ImageFetches {
-    pub(crate) fn image_seen(&self, host: &BareMetalHost, image: &Image) -> ImageSeen {
+    pub(crate) fn image_seen(&self, host: &BareMetalHost, image: &Image) -> ImageInputs {
         match self.shared.views().images.get(&image_key(host, image)) {
-            None => ImageSeen::Unknown,
-            Some(ImageView::Waiting { ahead, moved_at }) => ImageSeen::Waiting { ahead: *ahead, moved_at: *moved_at },
+            None => ImageInputs::Unknown,
+            Some(ImageView::Waiting { ahead, moved_at }) => ImageInputs::Waiting { ahead: *ahead, moved_at: *moved_at },
             Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
-                ImageSeen::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
+                ImageInputs::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
             }
-            Some(ImageView::Ready(ready)) => ImageSeen::Ready(ready.clone()),
+            Some(ImageView::Ready(ready)) => ImageInputs::Ready(ready.clone()),
             Some(ImageView::Failed { message, permanent, at }) => {
-                ImageSeen::Failed { message: message.clone(), permanent: *permanent, at: *at }
+                ImageInputs::Failed { message: message.clone(), permanent: *permanent, at: *at }
             }
         }
     }
@@ -63,7 +63,7 @@ impl ImageFetches {
             let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.shared.now() };
             views.images.insert(key.clone(), view);
         }
-        let request = Request {
+        let request = ImageRequest {
             url: image.url.clone(),
             checksum: image.checksum.clone(),
             checksum_type: key.checksum_type.clone(),
@@ -87,23 +87,23 @@ impl ImageFetches {
     }
 
     /// `asker`: the host that asked first, and the UID of its object. An event tells it what is odd about the image.
-    async fn acquire(&self, key: ImageKey, request: Request, (host, uid): (HostKey, String)) {
+    async fn acquire(&self, key: ImageKey, request: ImageRequest, (host, uid): (HostKey, String)) {
         let url = shown_url(&key.url);
         tracing::info!(url, "fetching an image");
         let progress = {
             let (fetches, key) = (self.clone(), key.clone());
-            Arc::new(move |stage: Stage| fetches.image_progress(&key, stage))
+            Arc::new(move |stage: AcquisitionStage| fetches.image_progress(&key, stage))
         };
         let began = self.shared.views().removed_images.now();
         let acquired = match self.image_login(key.login.as_ref()).await {
-            Ok(login) => self.images.acquire(&Request { login, ..request }, progress).await,
+            Ok(login) => self.images.acquire(&ImageRequest { login, ..request }, progress).await,
             Err(fault) => Err(fault),
         };
         let view = match acquired {
             Ok(AcquiredImage { ready, warnings }) => {
                 tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
                 for warning in warnings {
-                    self.shared.events().tell_of(
+                    self.shared.events().record_event(
                         &host,
                         &uid,
                         "ImageWarning",
@@ -154,7 +154,7 @@ impl ImageFetches {
         }
     }
 
-    fn image_progress(&self, key: &ImageKey, stage: Stage) {
+    fn image_progress(&self, key: &ImageKey, stage: AcquisitionStage) {
         let now = self.shared.now();
         if let Some(view) = self.shared.views().images.get_mut(key) {
             view.go_on(stage, now);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_images::import::{AcquireError, Acquirer, Format, Request, Stage};
+use firesteel_images::import::{AcquireError, Acquirer, AcquisitionStage, ImageRequest, ImportFormat};
 use firesteel_plan::host::ReadyImage;
 use firesteel_resources::{
     BareMetalHost, Image,
@@ -43,11 +43,19 @@ pub type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<AcquiredImage, Image
 /// How images get into the store.
 pub trait Images: Send + Sync {
     /// Returns the image that is stored for this request, fetching it where it is not.
-    fn acquire<'a>(&'a self, request: &'a Request, progress: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a>;
+    fn acquire<'a>(
+        &'a self,
+        request: &'a ImageRequest,
+        progress: Arc<dyn Fn(AcquisitionStage) + Send + Sync>,
+    ) -> Acquiring<'a>;
 }
 
 impl Images for Acquirer {
-    fn acquire<'a>(&'a self, request: &'a Request, progress: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
+    fn acquire<'a>(
+        &'a self,
+        request: &'a ImageRequest,
+        progress: Arc<dyn Fn(AcquisitionStage) + Send + Sync>,
+    ) -> Acquiring<'a> {
         Box::pin(async move {
             match Acquirer::acquire(self, request, progress).await {
                 Ok(stored) => Ok(AcquiredImage::of(&stored.meta, request)),
@@ -80,16 +88,18 @@ pub(crate) enum ImageView {
 
 impl ImageView {
     /// Takes in where the acquisition is. What is new about it is progress.
-    pub(crate) fn go_on(&mut self, stage: Stage, now: Timestamp) {
+    pub(crate) fn go_on(&mut self, stage: AcquisitionStage, now: Timestamp) {
         let next = match stage {
-            Stage::Waiting { ahead, .. } => Self::Waiting { ahead, moved_at: now },
-            Stage::Downloading { done_bytes, total_bytes } => {
+            AcquisitionStage::Waiting { ahead, .. } => Self::Waiting { ahead, moved_at: now },
+            AcquisitionStage::Downloading { done_bytes, total_bytes } => {
                 Self::Fetching { done_bytes, total_bytes, progress_at: now }
             }
             // What is there already is read again: that much of the image has come, though its length is not known yet.
-            Stage::Rereading { done_bytes, .. } => Self::Fetching { done_bytes, total_bytes: None, progress_at: now },
+            AcquisitionStage::Rereading { done_bytes, .. } => {
+                Self::Fetching { done_bytes, total_bytes: None, progress_at: now }
+            }
             // A disk may be much longer than its file: then it is its bytes that become more.
-            Stage::Importing { source_bytes, raw_bytes } => {
+            AcquisitionStage::Importing { source_bytes, raw_bytes } => {
                 Self::Fetching { done_bytes: source_bytes.max(raw_bytes), total_bytes: None, progress_at: now }
             }
         };
@@ -142,10 +152,10 @@ fn checksum_word(kind: ChecksumType) -> &'static str {
 
 /// Formats are recognised by content; a declared one is compared with what is found, and says that it is a disk whatever
 /// its bytes look like.
-fn declared(format: ImageFormat) -> Option<Format> {
+fn declared(format: ImageFormat) -> Option<ImportFormat> {
     match format {
-        ImageFormat::Raw => Some(Format::Raw),
-        ImageFormat::Qcow2 => Some(Format::Qcow2),
+        ImageFormat::Raw => Some(ImportFormat::Raw),
+        ImageFormat::Qcow2 => Some(ImportFormat::Qcow2),
         ImageFormat::Vdi | ImageFormat::Vmdk | ImageFormat::LiveIso => None,
     }
 }
@@ -231,16 +241,16 @@ mod tests {
                 ImageView::Ready(_) | ImageView::Failed { .. } => (0, at(0)),
             }
         };
-        assert_eq!(progress(Stage::Waiting { ahead: 3, done_bytes: 0 }, 1), (3, at(1)));
-        assert_eq!(progress(Stage::Waiting { ahead: 3, done_bytes: 0 }, 2), (3, at(1)), "nothing moved");
-        assert_eq!(progress(Stage::Waiting { ahead: 2, done_bytes: 0 }, 3), (2, at(3)));
-        assert_eq!(progress(Stage::Downloading { done_bytes: 9, total_bytes: Some(9) }, 4), (9, at(4)));
-        assert_eq!(progress(Stage::Waiting { ahead: 2, done_bytes: 9 }, 5), (2, at(5)));
-        assert_eq!(progress(Stage::Importing { source_bytes: 9, raw_bytes: 0 }, 6), (9, at(6)));
-        assert_eq!(progress(Stage::Importing { source_bytes: 9, raw_bytes: 4096 }, 7), (4096, at(7)));
-        assert_eq!(progress(Stage::Importing { source_bytes: 9, raw_bytes: 4096 }, 8), (4096, at(7)));
+        assert_eq!(progress(AcquisitionStage::Waiting { ahead: 3, done_bytes: 0 }, 1), (3, at(1)));
+        assert_eq!(progress(AcquisitionStage::Waiting { ahead: 3, done_bytes: 0 }, 2), (3, at(1)), "nothing moved");
+        assert_eq!(progress(AcquisitionStage::Waiting { ahead: 2, done_bytes: 0 }, 3), (2, at(3)));
+        assert_eq!(progress(AcquisitionStage::Downloading { done_bytes: 9, total_bytes: Some(9) }, 4), (9, at(4)));
+        assert_eq!(progress(AcquisitionStage::Waiting { ahead: 2, done_bytes: 9 }, 5), (2, at(5)));
+        assert_eq!(progress(AcquisitionStage::Importing { source_bytes: 9, raw_bytes: 0 }, 6), (9, at(6)));
+        assert_eq!(progress(AcquisitionStage::Importing { source_bytes: 9, raw_bytes: 4096 }, 7), (4096, at(7)));
+        assert_eq!(progress(AcquisitionStage::Importing { source_bytes: 9, raw_bytes: 4096 }, 8), (4096, at(7)));
         let mut ready = ImageView::Ready(ReadyImage::default());
-        ready.go_on(Stage::Waiting { ahead: 1, done_bytes: 0 }, at(9));
+        ready.go_on(AcquisitionStage::Waiting { ahead: 1, done_bytes: 0 }, at(9));
         assert!(matches!(ready, ImageView::Ready(_)), "it has ended");
     }
 }

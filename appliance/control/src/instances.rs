@@ -9,14 +9,14 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use firesteel_boot::{Claims, NO_EXPIRY, Purpose, Sealer};
+use firesteel_boot::{BootTokenClaims, NO_EXPIRY, Purpose, Sealer};
 use firesteel_kube::Objects;
-use firesteel_plan::instance::{Standing, TokenAge, record_of, standing};
+use firesteel_plan::instance::{ConfigTokenState, TokenAge, record_of, standing};
 use firesteel_resources::{BareMetalHost, host_journal::FirstBootFailure};
 use firesteel_runtime::{InstanceKey, event};
 use jiff::SignedDuration;
 
-use crate::{Denied, console::ConsoleText, shared::Shared};
+use crate::{AccessDenial, console::ConsoleText, shared::Shared};
 
 /// Of a report of a first boot that failed: the tail of Ignition's log.
 pub const FAILURE_BYTES_MAX: usize = 16 << 10;
@@ -37,9 +37,14 @@ pub(crate) struct InstanceReports {
 
 impl InstanceReports {
     /// The token that a host's own copy of its stub carries.
-    pub(crate) fn instance_token(&self, uid: &str, attempt: u64) -> Result<String, firesteel_boot::SealError> {
-        let claims =
-            Claims { purpose: Purpose::Instance, subject: uid.to_owned(), attempt, expires_s: NO_EXPIRY, boot: None };
+    pub(crate) fn instance_token(&self, uid: &str, attempt: u64) -> Result<String, firesteel_boot::TokenSealError> {
+        let claims = BootTokenClaims {
+            purpose: Purpose::Instance,
+            subject: uid.to_owned(),
+            attempt,
+            expires_s: NO_EXPIRY,
+            boot: None,
+        };
         self.sealer.seal(&claims).map(firesteel_boot::SealedToken::into_string)
     }
 
@@ -51,16 +56,16 @@ impl InstanceReports {
     ///
     /// # Errors
     /// When the nonce is not the one of the config that the host's newest installation fetched.
-    pub(crate) async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), Denied> {
-        let denied = || Denied::Token("no installation waits for this nonce".to_owned());
-        let unknown = || self.shared.unreadable_host().map_or_else(denied, Denied::Internal);
+    pub(crate) async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), AccessDenial> {
+        let denied = || AccessDenial::Token("no installation waits for this nonce".to_owned());
+        let unknown = || self.shared.unreadable_host().map_or_else(denied, AccessDenial::Internal);
         if !self.shared.knows_hosts().await {
-            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+            return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
         }
         let key = self.shared.views().by_uid.get(uid).cloned();
         let key = key.ok_or_else(unknown)?;
         let journal =
-            self.shared.handles.journals.read(&key).await.map_err(|status| Denied::Internal(status.message))?;
+            self.shared.handles.journals.read(&key).await.map_err(|status| AccessDenial::Internal(status.message))?;
         let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
         let attempt = fetched.ok_or_else(denied)?.attempt;
         if !self.instance_key.is_nonce(uid, attempt, nonce) {
@@ -79,7 +84,7 @@ impl InstanceReports {
                 }
             })
             .await
-            .map_err(|status| Denied::Internal(status.message))?;
+            .map_err(|status| AccessDenial::Internal(status.message))?;
         tracing::info!(host = %key, attempt, "running");
         self.shared.handles.queue.wake(&key);
         Ok(())
@@ -90,17 +95,18 @@ impl InstanceReports {
     ///
     /// # Errors
     /// When the token is of no installation that is on a disk and does not run.
-    pub(crate) async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), Denied> {
-        let claims = self.sealer.read(token, Purpose::Instance).map_err(|error| Denied::Token(error.to_string()))?;
+    pub(crate) async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), AccessDenial> {
+        let claims =
+            self.sealer.read(token, Purpose::Instance).map_err(|error| AccessDenial::Token(error.to_string()))?;
         if !self.shared.knows_hosts().await {
-            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+            return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
         }
         let key = self.shared.views().by_uid.get(&claims.subject).cloned();
         let key = key.ok_or_else(|| match self.shared.unreadable_host() {
-            Some(why) => Denied::Internal(why),
-            None => Denied::Token("the host of this token is gone".to_owned()),
+            Some(why) => AccessDenial::Internal(why),
+            None => AccessDenial::Token("the host of this token is gone".to_owned()),
         })?;
-        let (now, age, log) = (self.shared.now(), self.token_age(), plain(log));
+        let (now, age, log) = (self.shared.now(), self.token_age(), printable_log_lines(log));
         let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
         let changed = self
             .shared
@@ -108,7 +114,7 @@ impl InstanceReports {
             .journals
             .change(&key, |status| {
                 let standing = standing(status, claims.attempt, age);
-                if matches!(standing, Standing::Ended | Standing::Replaced) {
+                if matches!(standing, ConfigTokenState::Ended | ConfigTokenState::Replaced) {
                     return standing;
                 }
                 let detail = format!("from {remote}: {last}");
@@ -121,11 +127,11 @@ impl InstanceReports {
                 standing
             })
             .await
-            .map_err(|status| Denied::Internal(status.message))?;
+            .map_err(|status| AccessDenial::Internal(status.message))?;
         match changed {
-            Some(Standing::Open | Standing::Expired) => {
+            Some(ConfigTokenState::Open | ConfigTokenState::Expired) => {
                 tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
-                self.shared.events().tell_of(
+                self.shared.events().record_event(
                     &key,
                     &claims.subject,
                     "FirstBootFailed",
@@ -135,17 +141,19 @@ impl InstanceReports {
                 self.shared.handles.queue.wake(&key);
                 Ok(())
             }
-            Some(Standing::Ended) => {
-                Err(Denied::Forbidden("the OS of this token has reported that it runs".to_owned()))
+            Some(ConfigTokenState::Ended) => {
+                Err(AccessDenial::Forbidden("the OS of this token has reported that it runs".to_owned()))
             }
-            Some(Standing::Replaced) => Err(Denied::Forbidden("the token's installation was replaced".to_owned())),
-            None => Err(Denied::Token("the host of this token has no journal".to_owned())),
+            Some(ConfigTokenState::Replaced) => {
+                Err(AccessDenial::Forbidden("the token's installation was replaced".to_owned()))
+            }
+            None => Err(AccessDenial::Token("the host of this token has no journal".to_owned())),
         }
     }
 }
 
 /// The last lines of a log from a host, without what moves a cursor or opens something.
-fn plain(log: &[u8]) -> Vec<String> {
+fn printable_log_lines(log: &[u8]) -> Vec<String> {
     let mut text = ConsoleText::default();
     let mut lines = text.feed(log);
     lines.extend(text.flush());
@@ -167,15 +175,15 @@ mod tests {
     #[test]
     fn a_log_is_told_in_plain_lines_and_without_secrets() {
         let log = b"a\n\x1b[31mignition[712]: failed\r\n\n\xff\xfe password: hunter2hunter2\nlast\n";
-        let lines = plain(log);
+        let lines = printable_log_lines(log);
         assert_eq!(lines.first().unwrap(), "a");
         assert_eq!(lines.last().unwrap(), "last");
         let all = lines.join("\n");
         assert!(!all.contains('\x1b') && !all.contains("hunter2") && all.contains("ignition[712]: failed"), "{all}");
         let long = "x".repeat(100).into_bytes();
         let many: Vec<u8> = std::iter::repeat_n([long, b"\n".to_vec()].concat(), 1000).flatten().collect();
-        let lines = plain(&many);
+        let lines = printable_log_lines(&many);
         assert!(lines.len() <= FAILURE_LINES_MAX && lines.join("\n").len() <= FAILURE_KEPT_BYTES_MAX);
-        assert_eq!(plain(b""), [""; 0]);
+        assert_eq!(printable_log_lines(b""), [""; 0]);
     }
 }

@@ -43,7 +43,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::views::Identity;
+    use crate::views::StoredHostIdentity;
 
     const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
@@ -56,7 +56,7 @@ mod tests {
         let macs: [Mac; 0] = [];
         views.learn_host(
             &key(name),
-            Some(Identity { uid: name, made: Timestamp::UNIX_EPOCH, revision: 1, macs: &macs }),
+            Some(StoredHostIdentity { uid: name, made: Timestamp::UNIX_EPOCH, revision: 1, macs: &macs }),
         );
     }
 
@@ -98,7 +98,7 @@ mod tests {
         assert!(known(&views, SECOND).is_empty());
         assert_eq!(known(&views, FIRST), ["a", "b", "c"]);
         for name in ["a", "b"] {
-            views.host_went(&key(name), name);
+            views.remove_host(&key(name), name);
         }
         assert_eq!(known(&views, FIRST), ["c"]);
         views.note_agent_address("c", SECOND, 1);

@@ -21,20 +21,18 @@
 //! Other controllers hear of hosts by value ([`firesteel_runtime::HostEvents`]), and control asks the config server and the
 //! boot image streams by traits ([`firesteel_runtime::ServedConfigs`], [`firesteel_runtime::ImageIndex`]).
 //!
-//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`firesteel_runtime::Runtime`]), the clock as
-//! the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation
-//! brings its own and runs all of this unchanged.
+//! What the outside is made of comes in by [`ControlConfig`]: time, chance and tasks ([`firesteel_runtime::Runtime`]),
+//! the clock as the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the
+//! store. A simulation brings its own and runs all of this unchanged.
 
 mod acquired_image;
 mod agent_addresses;
 mod agents;
-mod askers;
 mod binding;
 mod bmc_logins;
 mod bmc_record;
 mod bmc_work;
 mod boot;
-mod boot_again;
 mod boot_observations;
 mod boot_record;
 mod boot_watch;
@@ -42,7 +40,7 @@ mod claimants;
 mod clock_doubt;
 mod console;
 mod control;
-mod damaged;
+mod damaged_hosts;
 mod discovery;
 mod discovery_token;
 mod disk_identity;
@@ -55,40 +53,42 @@ mod hand_off;
 mod hardware_store;
 mod host;
 mod host_gate;
+mod host_inputs;
 mod identity;
 mod image_fetches;
 mod images;
 mod instances;
 mod known_hosts;
 mod leases;
+mod logged_refusals;
 mod logins;
 mod logs;
 mod map;
 mod metrics;
 mod network;
 mod network_log;
-mod note_pace;
+mod note_rate;
 mod notes;
 mod observations;
-mod pace;
 mod parts;
 mod power;
 pub mod receipts;
 mod reconciler;
 mod refusals;
-mod remembered;
 mod removed_images;
 mod report_changes;
-mod said_refusals;
 mod second_agents;
-mod seen;
+mod second_boot;
 mod shared;
-mod shown_write;
 mod standing;
-mod strangers;
+mod step_speed;
 mod survey;
+mod token_eligibility;
 mod token_extension;
+mod unowned_machines;
+mod unowned_objects;
 mod views;
+mod write_receipts;
 
 pub use acquired_image::AcquiredImage;
 pub use boot::{BootGrant, BootScript, ScriptKind};
@@ -101,16 +101,16 @@ pub use instances::FAILURE_BYTES_MAX;
 pub use leases::LIVE_LEASES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::HOSTS_NAMED_MAX;
-pub use network::{Asker, NetworkEvent};
-pub use parts::Config;
-pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, Listening, SchemeDriver};
+pub use network::{DhcpRequestSource, NetworkEvent};
+pub use parts::ControlConfig;
+pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, ConsoleAttachResult, SchemeDriver};
 pub use receipts::verify as verify_receipt;
-pub use strangers::DISCOVERED_MAX;
-pub use survey::{Fleet, Survey};
+pub use survey::{Fleet, FleetSurvey};
+pub use unowned_machines::DISCOVERED_MAX;
 
 /// Why something is not given to a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum AccessDenial {
     #[error("{0}")]
     Token(String),
     /// The token is good, and opens this no more.

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use firesteel_bmc::BmcAddress;
-use firesteel_plan::host::Limits;
+use firesteel_plan::host::HostTimeouts;
 use firesteel_runtime::HostKey;
 use jiff::{SignedDuration, Timestamp};
 
@@ -23,12 +23,12 @@ pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(2
 
 /// Who an appliance is for a BMC: where it is, and the user name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Account {
+pub(crate) struct BmcAccount {
     place: String,
     user: String,
 }
 
-impl Account {
+impl BmcAccount {
     /// `address` as in `spec.bmc.address`; its path names one system of the BMC. One that is no address is nobody's
     /// place: nobody logs in there.
     pub(crate) fn new(address: &str, user: &str) -> Self {
@@ -40,18 +40,18 @@ impl Account {
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
     /// By whom, if by a host's own work.
-    refused: HashMap<Account, Vec<(Option<HostKey>, Timestamp)>>,
+    refused: HashMap<BmcAccount, Vec<(Option<HostKey>, Timestamp)>>,
     /// Logins under way that nobody knows to be good.
-    under_way: HashMap<Account, usize>,
+    under_way: HashMap<BmcAccount, usize>,
     /// The credentials that a BMC took last: a Secret and its version.
-    good: HashMap<Account, String>,
+    good: HashMap<BmcAccount, String>,
     /// Hosts whose memory was asked for what was refused before this process.
     recalled: HashSet<HostKey>,
 }
 
 /// Whether a login may be tried now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leave {
+pub(crate) enum LoginPermission {
     /// They are known to be good.
     Free,
     /// Counted until [`Logins::end`].
@@ -62,16 +62,16 @@ pub(crate) enum Leave {
 }
 
 impl Logins {
-    pub(crate) fn refused(&mut self, account: Account, host: &HostKey, at: Timestamp) {
+    pub(crate) fn refused(&mut self, account: BmcAccount, host: &HostKey, at: Timestamp) {
         self.count_refused(account, Some(host.clone()), at);
     }
 
     /// A login was refused that no host's work needed: it counts for all of them.
-    pub(crate) fn refused_beside(&mut self, account: Account, at: Timestamp) {
+    pub(crate) fn refused_beside(&mut self, account: BmcAccount, at: Timestamp) {
         self.count_refused(account, None, at);
     }
 
-    fn count_refused(&mut self, account: Account, by: Option<HostKey>, at: Timestamp) {
+    fn count_refused(&mut self, account: BmcAccount, by: Option<HostKey>, at: Timestamp) {
         let is_kept = |old: &Timestamp| at.duration_since(*old) < KEPT;
         self.good.remove(&account);
         self.refused.retain(|_, all| {
@@ -86,7 +86,7 @@ impl Logins {
 
     /// What a host remembers of logins that were refused before this process; the first time alone, because what was
     /// refused since is known here, and also what was taken since.
-    pub(crate) fn recall(&mut self, account: &Account, host: &HostKey, before: &[Timestamp]) {
+    pub(crate) fn recall(&mut self, account: &BmcAccount, host: &HostKey, before: &[Timestamp]) {
         if self.recalled.insert(host.clone()) {
             before.iter().for_each(|at| self.refused(account.clone(), host, *at));
         }
@@ -98,7 +98,7 @@ impl Logins {
     }
 
     /// The BMC took a login: it counts from nought again.
-    pub(crate) fn accepted(&mut self, account: &Account, credentials: &str) {
+    pub(crate) fn accepted(&mut self, account: &BmcAccount, credentials: &str) {
         self.refused.remove(account);
         if self.good.len() >= GOOD_MAX {
             self.good.clear();
@@ -107,13 +107,19 @@ impl Logins {
     }
 
     /// Whether the BMC took these credentials when it was last asked.
-    pub(crate) fn is_good(&self, account: &Account, credentials: &str) -> bool {
+    pub(crate) fn is_good(&self, account: &BmcAccount, credentials: &str) -> bool {
         self.good.get(account).is_some_and(|good| good == credentials)
     }
 
-    pub(crate) fn begin(&mut self, account: &Account, credentials: &str, limits: &Limits, now: Timestamp) -> Leave {
+    pub(crate) fn begin(
+        &mut self,
+        account: &BmcAccount,
+        credentials: &str,
+        limits: &HostTimeouts,
+        now: Timestamp,
+    ) -> LoginPermission {
         if self.is_good(account, credentials) {
-            return Leave::Free;
+            return LoginPermission::Free;
         }
         let until = |at: Timestamp| at.checked_add(limits.login_window).unwrap_or(Timestamp::MAX);
         let all = self.refused.get(account).map(Vec::as_slice).unwrap_or_default();
@@ -121,17 +127,17 @@ impl Logins {
         refused.sort_unstable();
         let most = limits.logins_refused_max.max(1);
         if let Some(until) = refused.len().checked_sub(most).and_then(|place| refused.get(place)) {
-            return Leave::HeldBack(*until);
+            return LoginPermission::HeldBack(*until);
         }
         let under_way = self.under_way.get(account).copied().unwrap_or_default();
         if refused.len() + under_way >= most {
-            return Leave::Wait;
+            return LoginPermission::Wait;
         }
         self.under_way.insert(account.clone(), under_way + 1);
-        Leave::Counted
+        LoginPermission::Counted
     }
 
-    pub(crate) fn end(&mut self, account: &Account) {
+    pub(crate) fn end(&mut self, account: &BmcAccount) {
         if let Some(count) = self.under_way.get_mut(account) {
             *count -= 1;
             if *count == 0 {
@@ -141,7 +147,7 @@ impl Logins {
     }
 
     /// Refusals that other hosts met; a host remembers its own.
-    pub(crate) fn elsewhere(&self, account: &Account, host: &HostKey) -> Vec<Timestamp> {
+    pub(crate) fn elsewhere(&self, account: &BmcAccount, host: &HostKey) -> Vec<Timestamp> {
         let all = self.refused.get(account).map(Vec::as_slice).unwrap_or_default();
         all.iter().filter(|(other, _)| other.as_ref() != Some(host)).map(|(_, at)| *at).collect()
     }
@@ -156,10 +162,10 @@ mod tests {
         let key = |name: &str| HostKey { namespace: "default".to_owned(), name: name.to_owned() };
         let at = |second| Timestamp::from_second(second).expect("in range");
         let mut logins = Logins::default();
-        let one = Account::new("redfish://BMC.example:8000/redfish/v1/Systems/1", "admin");
-        let two = Account::new("redfish+http://bmc.example:8000/redfish/v1/Systems/2", "admin");
+        let one = BmcAccount::new("redfish://BMC.example:8000/redfish/v1/Systems/1", "admin");
+        let two = BmcAccount::new("redfish+http://bmc.example:8000/redfish/v1/Systems/2", "admin");
         assert_eq!(one, two);
-        assert_ne!(one, Account::new("redfish://bmc.example:8000/redfish/v1/Systems/1", "root"));
+        assert_ne!(one, BmcAccount::new("redfish://bmc.example:8000/redfish/v1/Systems/1", "root"));
         logins.refused(one.clone(), &key("a"), at(1));
         assert_eq!((logins.elsewhere(&two, &key("b")), logins.elsewhere(&two, &key("a"))), (vec![at(1)], vec![]));
         logins.refused(two.clone(), &key("b"), at(3601));
@@ -183,10 +189,10 @@ mod tests {
             ["ipmi://BMC.example", "ipmi://bmc.example:623?privilegelevel=OPERATOR"],
         ];
         for [one, other] in same {
-            assert_eq!(Account::new(one, "a"), Account::new(other, "a"), "{one} {other}");
+            assert_eq!(BmcAccount::new(one, "a"), BmcAccount::new(other, "a"), "{one} {other}");
         }
-        assert_ne!(Account::new("redfish://bmc.example", "a"), Account::new("redfish://bmc.example:8443", "a"));
-        assert_ne!(Account::new("redfish://bmc.example", "a"), Account::new("redfish+http://bmc.example", "a"));
+        assert_ne!(BmcAccount::new("redfish://bmc.example", "a"), BmcAccount::new("redfish://bmc.example:8443", "a"));
+        assert_ne!(BmcAccount::new("redfish://bmc.example", "a"), BmcAccount::new("redfish+http://bmc.example", "a"));
     }
 
     /// A restart forgot what the other hosts of the account had met, and locked it.
@@ -194,12 +200,12 @@ mod tests {
     fn what_was_refused_before_a_restart_is_recalled_once() {
         let key = |name: &str| HostKey { namespace: "default".to_owned(), name: name.to_owned() };
         let at = |second| Timestamp::from_second(second).expect("in range");
-        let account = Account::new("redfish://bmc.example", "admin");
-        let (limits, mut logins) = (Limits::default(), Logins::default());
+        let account = BmcAccount::new("redfish://bmc.example", "admin");
+        let (limits, mut logins) = (HostTimeouts::default(), Logins::default());
         logins.recall(&account, &key("a"), &[at(1), at(2)]);
         logins.recall(&account, &key("b"), &[at(3), at(4)]);
         assert_eq!(logins.elsewhere(&account, &key("c")).len(), 4);
-        assert!(matches!(logins.begin(&account, "default/s@1", &limits, at(5)), Leave::HeldBack(_)));
+        assert!(matches!(logins.begin(&account, "default/s@1", &limits, at(5)), LoginPermission::HeldBack(_)));
         logins.recall(&account, &key("a"), &[at(1), at(2)]);
         assert_eq!(logins.elsewhere(&account, &key("c")).len(), 4, "once");
         logins.accepted(&account, "default/s@1");
@@ -215,31 +221,31 @@ mod tests {
     fn logins_under_way_count_until_they_have_ended() {
         let key = |name: usize| HostKey { namespace: "default".to_owned(), name: name.to_string() };
         let at = |second| Timestamp::from_second(second).expect("in range");
-        let account = Account::new("redfish://bmc.example", "admin");
-        let limits = Limits::default();
+        let account = BmcAccount::new("redfish://bmc.example", "admin");
+        let limits = HostTimeouts::default();
         let mut logins = Logins::default();
         let begin = |logins: &mut Logins, second| logins.begin(&account, "default/s@1", &limits, at(second));
         for _ in 0..4 {
-            assert_eq!(begin(&mut logins, 0), Leave::Counted);
+            assert_eq!(begin(&mut logins, 0), LoginPermission::Counted);
         }
-        assert_eq!(begin(&mut logins, 0), Leave::Wait, "all four may be refused");
+        assert_eq!(begin(&mut logins, 0), LoginPermission::Wait, "all four may be refused");
         for host in 0..4 {
-            assert_eq!(begin(&mut logins, 1), Leave::Wait);
+            assert_eq!(begin(&mut logins, 1), LoginPermission::Wait);
             logins.refused(account.clone(), &key(host), at(1));
             logins.end(&account);
         }
-        assert_eq!(begin(&mut logins, 2), Leave::HeldBack(at(601)));
-        assert_eq!(begin(&mut logins, 601), Leave::Counted, "the BMC has forgotten");
+        assert_eq!(begin(&mut logins, 2), LoginPermission::HeldBack(at(601)));
+        assert_eq!(begin(&mut logins, 601), LoginPermission::Counted, "the BMC has forgotten");
         // A try that ends without a word about the login makes room.
         logins.end(&account);
         assert_eq!(logins.under_way.len(), 0);
         logins.accepted(&account, "default/s@1");
         for _ in 0..100 {
-            assert_eq!(begin(&mut logins, 602), Leave::Free, "good ones do not wait");
+            assert_eq!(begin(&mut logins, 602), LoginPermission::Free, "good ones do not wait");
         }
         let other = logins.begin(&account, "default/s@2", &limits, at(602));
-        assert_eq!(other, Leave::Counted, "an edit may be wrong");
+        assert_eq!(other, LoginPermission::Counted, "an edit may be wrong");
         logins.refused(account.clone(), &key(0), at(603));
-        assert_eq!(begin(&mut logins, 604), Leave::Counted, "the BMC's may have changed");
+        assert_eq!(begin(&mut logins, 604), LoginPermission::Counted, "the BMC's may have changed");
     }
 }

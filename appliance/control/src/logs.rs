@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use firesteel_kube::logs::{Line, Logs, Pod, Waiting};
+use firesteel_kube::logs::{Logs, Pod, PodLogLine, Waiting};
 use firesteel_runtime::HostKey;
 use firesteel_wire::LogSource;
 use jiff::Timestamp;
@@ -31,37 +31,37 @@ const LINE_BYTES: usize = 64;
 
 /// Shared by the reports' handler and the readers.
 #[derive(Clone, Default)]
-pub struct HostLogs(Arc<Shared>);
+pub struct HostLogs(Arc<HostLogStore>);
 
 #[derive(Default)]
-struct Shared {
-    kept: Mutex<Kept>,
+struct HostLogStore {
+    kept: Mutex<LogRings>,
     changed: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Kept {
-    rings: HashMap<(HostKey, Source), Ring>,
+struct LogRings {
+    rings: HashMap<(HostKey, HostLogSource), LogRing>,
     /// By the number of the newest line: who spoke least lately is first.
-    order: BTreeMap<u64, (HostKey, Source)>,
+    order: BTreeMap<u64, (HostKey, HostLogSource)>,
     numbered: u64,
     bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
+enum HostLogSource {
     Agent,
     Kernel,
     Console,
 }
 
-impl Source {
+impl HostLogSource {
     const ALL: [Self; 3] = [Self::Agent, Self::Kernel, Self::Console];
 }
 
 #[derive(Default)]
-struct Ring {
-    lines: VecDeque<Line>,
+struct LogRing {
+    lines: VecDeque<PodLogLine>,
     bytes: usize,
     newest: u64,
 }
@@ -75,12 +75,12 @@ impl fmt::Debug for HostLogs {
 impl HostLogs {
     /// Keeps lines of a host, in their order.
     pub(crate) fn keep(&self, key: &HostKey, lines: impl Iterator<Item = (LogSource, Timestamp, String)>) {
-        let mut kept = self.kept();
+        let mut kept = self.lock_rings();
         let mut any = false;
         for (source, at, text) in lines {
             let source = match source {
-                LogSource::Agent => Source::Agent,
-                LogSource::Kernel => Source::Kernel,
+                LogSource::Agent => HostLogSource::Agent,
+                LogSource::Kernel => HostLogSource::Kernel,
             };
             kept.push((key.clone(), source), at, text);
             any = true;
@@ -93,9 +93,9 @@ impl HostLogs {
 
     /// Keeps lines of a host's console, in their order.
     pub(crate) fn keep_console(&self, key: &HostKey, at: Timestamp, lines: Vec<String>) {
-        let mut kept = self.kept();
+        let mut kept = self.lock_rings();
         for text in lines {
-            kept.push((key.clone(), Source::Console), at, text);
+            kept.push((key.clone(), HostLogSource::Console), at, text);
         }
         drop(kept);
         self.0.changed.notify_waiters();
@@ -103,27 +103,27 @@ impl HostLogs {
 
     /// Forgets a host that is gone.
     pub(crate) fn forget(&self, key: &HostKey) {
-        let mut kept = self.kept();
-        for source in Source::ALL {
+        let mut kept = self.lock_rings();
+        for source in HostLogSource::ALL {
             kept.drop_ring(&(key.clone(), source));
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock_rings(&self) -> MutexGuard<'_, LogRings> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Logs for HostLogs {
-    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<Line> {
+    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<PodLogLine> {
         let source = match pod.container {
-            AGENT => Source::Agent,
-            KERNEL => Source::Kernel,
-            CONSOLE => Source::Console,
+            AGENT => HostLogSource::Agent,
+            KERNEL => HostLogSource::Kernel,
+            CONSOLE => HostLogSource::Console,
             _ => return Vec::new(),
         };
         let key = HostKey { namespace: pod.namespace.to_owned(), name: pod.name.to_owned() };
-        let kept = self.kept();
+        let kept = self.lock_rings();
         let Some(ring) = kept.rings.get(&(key, source)) else { return Vec::new() };
         let first = ring.lines.partition_point(|line| line.number <= after);
         ring.lines.range(first..).cloned().collect()
@@ -136,8 +136,8 @@ impl Logs for HostLogs {
     }
 }
 
-impl Kept {
-    fn push(&mut self, place: (HostKey, Source), at: Timestamp, text: String) {
+impl LogRings {
+    fn push(&mut self, place: (HostKey, HostLogSource), at: Timestamp, text: String) {
         self.numbered += 1;
         let number = self.numbered;
         let size = text.len() + LINE_BYTES;
@@ -145,7 +145,7 @@ impl Kept {
         self.order.remove(&ring.newest);
         self.order.insert(number, place);
         ring.newest = number;
-        ring.lines.push_back(Line { number, at, text });
+        ring.lines.push_back(PodLogLine { number, at, text });
         ring.bytes += size;
         self.bytes += size;
         while ring.bytes > SOURCE_BYTES_MAX
@@ -162,7 +162,7 @@ impl Kept {
         }
     }
 
-    fn drop_ring(&mut self, place: &(HostKey, Source)) {
+    fn drop_ring(&mut self, place: &(HostKey, HostLogSource)) {
         if let Some(ring) = self.rings.remove(place) {
             self.order.remove(&ring.newest);
             self.bytes -= ring.bytes;
@@ -221,6 +221,6 @@ mod tests {
             (0..150).for_each(|_| say(&logs, &format!("h{host}"), LogSource::Kernel, &text));
         }
         assert_eq!(texts(&logs, "a", AGENT, 0).len(), 0, "it said nothing for the longest time");
-        assert!(logs.kept().bytes <= LOG_BYTES_MAX);
+        assert!(logs.lock_rings().bytes <= LOG_BYTES_MAX);
     }
 }

@@ -8,7 +8,7 @@ use firesteel_contents::DiskContents;
 use firesteel_resources::{
     hardware::{
         CpuRecord, DiskRecord, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord, TableRecord,
-        neighbour::{Heard, NeighbourRecord},
+        neighbour::{NeighbourRecord, NicNeighbour},
     },
     hardware_data::Vlan,
 };
@@ -73,7 +73,7 @@ pub(crate) fn hardware_record(
     }
 }
 
-fn nic(nic: &wire::Nic) -> NicRecord {
+fn nic(nic: &wire::InventoryNic) -> NicRecord {
     NicRecord {
         name: field(&nic.name),
         mac: field(&nic.mac),
@@ -92,14 +92,14 @@ fn nic(nic: &wire::Nic) -> NicRecord {
     }
 }
 
-fn vlans(told: &[wire::Vlan]) -> Vec<Vlan> {
+fn vlans(told: &[wire::InventoryVlan]) -> Vec<Vlan> {
     told.iter().filter(|vlan| vlan.id < 4095).take(limits::VLANS_MAX).map(vlan).collect()
 }
 
 /// What an agent of this attempt heard on its cables.
 #[must_use]
-pub(crate) fn neighbours(told: &[wire::Neighbour], attempt: u64) -> Vec<Heard> {
-    let heard = |told: &wire::Neighbour| Heard {
+pub(crate) fn neighbours(told: &[wire::Neighbour], attempt: u64) -> Vec<NicNeighbour> {
+    let heard = |told: &wire::Neighbour| NicNeighbour {
         nic: field(&told.nic),
         mac: field(&told.mac),
         neighbour: NeighbourRecord {
@@ -119,11 +119,11 @@ pub(crate) fn neighbours(told: &[wire::Neighbour], attempt: u64) -> Vec<Heard> {
     told.iter().take(limits::NICS_MAX).map(heard).collect()
 }
 
-fn vlan(vlan: &wire::Vlan) -> Vlan {
+fn vlan(vlan: &wire::InventoryVlan) -> Vlan {
     Vlan { id: vlan.id, name: field(&vlan.name) }
 }
 
-fn disk(disk: &wire::Disk) -> DiskRecord {
+fn disk(disk: &wire::InventoryDisk) -> DiskRecord {
     DiskRecord {
         device: field(&disk.device),
         by_path: field(&disk.by_path),
@@ -145,9 +145,11 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
         contents: disk.contents.as_deref().map(|told| Box::new(contents(told))),
         table: disk.table.as_ref().map(|table| match table {
-            wire::Table::None => TableRecord::None,
-            wire::Table::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },
-            wire::Table::Unreadable { why, damaged } => TableRecord::Unreadable { why: field(why), damaged: *damaged },
+            wire::PartitionTableRecord::None => TableRecord::None,
+            wire::PartitionTableRecord::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },
+            wire::PartitionTableRecord::Unreadable { why, damaged } => {
+                TableRecord::Unreadable { why: field(why), damaged: *damaged }
+            }
         }),
         firmware: field(&disk.firmware),
         controller: field(&disk.controller),
@@ -167,14 +169,14 @@ mod tests {
 
     #[test]
     fn what_stands_on_a_disk_is_kept_clean_and_within_bounds() {
-        use firesteel_contents::{FINDINGS_MAX, Finding, Kind, Owner, UNREAD_MAX};
-        let finding = |number: usize| Finding {
+        use firesteel_contents::{ContentKind, ContentOwner, FINDINGS_MAX, ProtectedContent, UNREAD_MAX};
+        let finding = |number: usize| ProtectedContent {
             place: format!("partition {number}\x1b[2J"),
-            kind: Kind::Lvm,
+            kind: ContentKind::Lvm,
             name: "v".repeat(1000),
-            owner: Owner::Host("nas".into()),
+            owner: ContentOwner::Host("nas".into()),
         };
-        let vmfs = Finding { kind: Kind::Vmfs, ..finding(100) };
+        let vmfs = ProtectedContent { kind: ContentKind::Vmfs, ..finding(100) };
         let told = DiskContents {
             guid: "g".into(),
             findings: (0..100).map(finding).chain([vmfs]).collect(),
@@ -183,16 +185,16 @@ mod tests {
         };
         let inventory = wire::Inventory {
             disks: vec![
-                wire::Disk { contents: Some(Box::new(told)), ..wire::Disk::default() },
-                wire::Disk { contents: Some(Box::default()), ..wire::Disk::default() },
-                wire::Disk::default(),
+                wire::InventoryDisk { contents: Some(Box::new(told)), ..wire::InventoryDisk::default() },
+                wire::InventoryDisk { contents: Some(Box::default()), ..wire::InventoryDisk::default() },
+                wire::InventoryDisk::default(),
             ],
             ..wire::Inventory::default()
         };
         let disks = hardware_record(&inventory, 1, 1, 1, Timestamp::UNIX_EPOCH).disks;
         let kept = disks[0].contents.as_deref().cloned().unwrap_or_default();
         assert_eq!((kept.findings.len(), kept.barred.len(), kept.more), (FINDINGS_MAX, UNREAD_MAX, 69));
-        assert_eq!(kept.findings[0].kind, Kind::Vmfs);
+        assert_eq!(kept.findings[0].kind, ContentKind::Vmfs);
         assert_eq!((kept.guid.as_str(), kept.findings[0].name.len()), ("g", limits::FIELD_BYTES_MAX));
         assert!(!kept.lines().concat().contains('\x1b'));
         assert!(disks[1].contents.as_ref().is_some_and(|contents| contents.is_blank()));
@@ -202,9 +204,13 @@ mod tests {
     #[test]
     fn a_host_cannot_fill_the_store_or_a_terminal() {
         let inventory = wire::Inventory {
-            system: wire::System { serial: "x".repeat(100_000), product: "a\x1b[2Jb".into(), ..Default::default() },
-            disks: vec![wire::Disk::default(); 10_000],
-            nics: vec![wire::Nic::default(); 10_000],
+            system: wire::InventorySystem {
+                serial: "x".repeat(100_000),
+                product: "a\x1b[2Jb".into(),
+                ..Default::default()
+            },
+            disks: vec![wire::InventoryDisk::default(); 10_000],
+            nics: vec![wire::InventoryNic::default(); 10_000],
             ..Default::default()
         };
         let record = hardware_record(&inventory, 1, 1, 1, Timestamp::UNIX_EPOCH);

@@ -14,8 +14,8 @@ use std::{
 };
 
 use firesteel_plan::host::{
-    Seen, Step,
-    counted::{Counted, Operation, counted},
+    HostInputs, HostStep,
+    host_counts::{HostCount, TimedOperation, counted},
 };
 use firesteel_runtime::HostKey;
 use prometheus_client::{
@@ -24,7 +24,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::standing::error_word;
+use crate::standing::error_label;
 
 /// Hosts that are counted by name. Each may have some forty series.
 pub const HOSTS_NAMED_MAX: usize = 500;
@@ -48,7 +48,7 @@ const METHODS: [&str; 10] = [
 ];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfHost {
+struct HostLabels {
     namespace: String,
     host: String,
 }
@@ -61,7 +61,7 @@ struct PowerChange {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfError {
+struct ErrorTypeLabels {
     error_type: &'static str,
 }
 
@@ -72,53 +72,53 @@ struct StateChange {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfData {
+struct DataTypeLabels {
     host_data_type: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Erasure {
+struct ErasureLabels {
     method: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfNetwork {
+struct NetworkEventLabels {
     event: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Fetched {
+struct ImageFetchLabels {
     outcome: &'static str,
 }
 
 /// All counts. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Metrics(Arc<Inner>);
+pub(crate) struct HostMetrics(Arc<HostMetricFamilies>);
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for HostMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
+        f.write_str("HostMetrics")
     }
 }
 
-struct Inner {
+struct HostMetricFamilies {
     named: Mutex<HashSet<HostKey>>,
-    reconciled: Family<OfHost, Counter>,
+    reconciled: Family<HostLabels, Counter>,
     not_reconciled: Counter,
-    errors: Family<OfError, Counter>,
+    errors: Family<ErrorTypeLabels, Counter>,
     power_changes: Family<PowerChange, Counter>,
     credentials_missing: Counter,
     credentials_invalid: Counter,
     credentials_updated: Counter,
     no_management_access: Counter,
     logins_refused: Counter,
-    config_data: Family<OfData, Counter>,
-    delayed_provisioning: Family<OfHost, Counter>,
-    delayed_deprovisioning: Family<OfHost, Counter>,
-    registers: Family<OfHost, Histogram>,
-    inspections: Family<OfHost, Histogram>,
-    provisions: Family<OfHost, Histogram>,
-    deprovisions: Family<OfHost, Histogram>,
+    config_data: Family<DataTypeLabels, Counter>,
+    delayed_provisioning: Family<HostLabels, Counter>,
+    delayed_deprovisioning: Family<HostLabels, Counter>,
+    registers: Family<HostLabels, Histogram>,
+    inspections: Family<HostLabels, Histogram>,
+    provisions: Family<HostLabels, Histogram>,
+    deprovisions: Family<HostLabels, Histogram>,
     state_changes: Family<StateChange, Counter>,
     registrations_required: Counter,
     unmanaged: Counter,
@@ -128,20 +128,20 @@ struct Inner {
     attempts: Counter,
     released_uncleaned: Counter,
     written_bytes: Counter,
-    erased_bytes: Family<Erasure, Counter>,
-    images: Family<Fetched, Counter>,
+    erased_bytes: Family<ErasureLabels, Counter>,
+    images: Family<ImageFetchLabels, Counter>,
     agents_refused: Counter,
     second_claimants: Counter,
-    network: Family<OfNetwork, Counter>,
+    network: Family<NetworkEventLabels, Counter>,
 }
 
-fn slow() -> Family<OfHost, Histogram> {
-    Family::<OfHost, Histogram>::new_with_constructor(|| Histogram::new(SLOW_SECONDS))
+fn slow() -> Family<HostLabels, Histogram> {
+    Family::<HostLabels, Histogram>::new_with_constructor(|| Histogram::new(SLOW_SECONDS))
 }
 
-impl Default for Metrics {
+impl Default for HostMetrics {
     fn default() -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(HostMetricFamilies {
             named: Mutex::default(),
             reconciled: Family::default(),
             not_reconciled: Counter::default(),
@@ -155,7 +155,7 @@ impl Default for Metrics {
             config_data: Family::default(),
             delayed_provisioning: Family::default(),
             delayed_deprovisioning: Family::default(),
-            registers: Family::<OfHost, Histogram>::new_with_constructor(|| Histogram::new(QUICK_SECONDS)),
+            registers: Family::<HostLabels, Histogram>::new_with_constructor(|| Histogram::new(QUICK_SECONDS)),
             inspections: slow(),
             provisions: slow(),
             deprovisions: slow(),
@@ -177,7 +177,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl HostMetrics {
     /// Names all of them. The names that begin with `metal3_` are upstream's, with its labels.
     pub(crate) fn register(&self, to: &mut Registry) {
         self.register_upstreams(to);
@@ -212,7 +212,7 @@ impl Metrics {
         let help = format!("{delayed} inspected or provisioned");
         to.register("metal3_delayed__provisioning", help, provisioning.clone());
         to.register("metal3_delayed__deprovisioning", format!("{delayed} deprovisioned"), deprovisioning.clone());
-        let mut took = |what: &str, family: &Family<OfHost, Histogram>| {
+        let mut took = |what: &str, family: &Family<HostLabels, Histogram>| {
             let name = format!("metal3_operation_{what}_duration_seconds");
             to.register(name, format!("How long it took to {what} a host"), family.clone());
         };
@@ -240,7 +240,7 @@ impl Metrics {
     }
 
     /// A step was made and stored.
-    pub(crate) fn step(&self, key: &HostKey, seen: &Seen, step: &Step) {
+    pub(crate) fn step(&self, key: &HostKey, seen: &HostInputs, step: &HostStep) {
         let all = &*self.0;
         let host = self.named(key);
         all.reconciled.get_or_create(&host).inc();
@@ -249,51 +249,51 @@ impl Metrics {
         }
     }
 
-    fn count(&self, host: &OfHost, count: &Counted) {
+    fn count(&self, host: &HostLabels, count: &HostCount) {
         let all = &*self.0;
         match count {
-            Counted::StateChanged { from, to } => {
+            HostCount::StateChanged { from, to } => {
                 let change = StateChange { prev_state: from.word(), new_state: to.word() };
                 all.state_changes.get_or_create(&change).inc();
             }
-            Counted::Failed(kind) => {
-                all.errors.get_or_create(&OfError { error_type: error_word(*kind) }).inc();
+            HostCount::Failed(kind) => {
+                all.errors.get_or_create(&ErrorTypeLabels { error_type: error_label(*kind) }).inc();
             }
-            Counted::PowerOrdered { on } => {
-                let OfHost { namespace, host } = host.clone();
+            HostCount::PowerOrdered { on } => {
+                let HostLabels { namespace, host } = host.clone();
                 let on_off = if *on { "on" } else { "off" };
                 all.power_changes.get_or_create(&PowerChange { namespace, host, on_off }).inc();
             }
-            Counted::UserDataUnusable => {
-                all.config_data.get_or_create(&OfData { host_data_type: "user-data" }).inc();
+            HostCount::UserDataUnusable => {
+                all.config_data.get_or_create(&DataTypeLabels { host_data_type: "user-data" }).inc();
             }
-            Counted::Delayed { deprovisioning } => {
+            HostCount::Delayed { deprovisioning } => {
                 let delayed = if *deprovisioning { &all.delayed_deprovisioning } else { &all.delayed_provisioning };
                 delayed.get_or_create(host).inc();
             }
-            Counted::Took { operation, seconds } => {
+            HostCount::Took { operation, seconds } => {
                 let took = match operation {
-                    Operation::Register => &all.registers,
-                    Operation::Inspect => &all.inspections,
-                    Operation::Provision => &all.provisions,
-                    Operation::Deprovision => &all.deprovisions,
+                    TimedOperation::Register => &all.registers,
+                    TimedOperation::Inspect => &all.inspections,
+                    TimedOperation::Provision => &all.provisions,
+                    TimedOperation::Deprovision => &all.deprovisions,
                 };
                 took.get_or_create(host).observe(*seconds);
             }
-            Counted::CredentialsMissing => bump(&all.credentials_missing),
-            Counted::CredentialsInvalid => bump(&all.credentials_invalid),
-            Counted::NoManagementAccess => bump(&all.no_management_access),
-            Counted::LoginRefused => bump(&all.logins_refused),
-            Counted::CredentialsUpdated => bump(&all.credentials_updated),
-            Counted::RegistrationRequired => bump(&all.registrations_required),
-            Counted::BecameUnmanaged => bump(&all.unmanaged),
-            Counted::GaveUpCleaning => bump(&all.gave_up_cleaning),
-            Counted::GaveUpPowerOff => bump(&all.gave_up_power_off),
-            Counted::DeletionDelayed => bump(&all.deletions_delayed),
-            Counted::AttemptBegun => bump(&all.attempts),
-            Counted::SecondClaimant => bump(&all.second_claimants),
-            Counted::ReleasedUncleaned => bump(&all.released_uncleaned),
-            Counted::Written { bytes } => drop(all.written_bytes.inc_by(*bytes)),
+            HostCount::CredentialsMissing => bump(&all.credentials_missing),
+            HostCount::CredentialsInvalid => bump(&all.credentials_invalid),
+            HostCount::NoManagementAccess => bump(&all.no_management_access),
+            HostCount::LoginRefused => bump(&all.logins_refused),
+            HostCount::CredentialsUpdated => bump(&all.credentials_updated),
+            HostCount::RegistrationRequired => bump(&all.registrations_required),
+            HostCount::BecameUnmanaged => bump(&all.unmanaged),
+            HostCount::GaveUpCleaning => bump(&all.gave_up_cleaning),
+            HostCount::GaveUpPowerOff => bump(&all.gave_up_power_off),
+            HostCount::DeletionDelayed => bump(&all.deletions_delayed),
+            HostCount::AttemptBegun => bump(&all.attempts),
+            HostCount::SecondClaimant => bump(&all.second_claimants),
+            HostCount::ReleasedUncleaned => bump(&all.released_uncleaned),
+            HostCount::Written { bytes } => drop(all.written_bytes.inc_by(*bytes)),
         }
     }
 
@@ -304,17 +304,17 @@ impl Metrics {
     /// A disk is proven to be erased by this method, or its metadata was read back as cleared.
     pub(crate) fn erased(&self, method: &str, bytes: u64) {
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
-        self.0.erased_bytes.get_or_create(&Erasure { method }).inc_by(bytes);
+        self.0.erased_bytes.get_or_create(&ErasureLabels { method }).inc_by(bytes);
     }
 
     pub(crate) fn image_fetched(&self, is_ready: bool) {
         let outcome = if is_ready { "ready" } else { "failed" };
-        self.0.images.get_or_create(&Fetched { outcome }).inc();
+        self.0.images.get_or_create(&ImageFetchLabels { outcome }).inc();
     }
 
     /// `event`: one of the names that [`crate::NetworkEvent::name`] has.
     pub(crate) fn network(&self, event: &'static str) {
-        self.0.network.get_or_create(&OfNetwork { event }).inc();
+        self.0.network.get_or_create(&NetworkEventLabels { event }).inc();
     }
 
     pub(crate) fn agent_refused(&self) {
@@ -322,15 +322,15 @@ impl Metrics {
     }
 
     /// The labels of a host: its own while there are few.
-    fn named(&self, key: &HostKey) -> OfHost {
+    fn named(&self, key: &HostKey) -> HostLabels {
         let mut named = self.0.named.lock().unwrap_or_else(PoisonError::into_inner);
         if !named.contains(key) {
             if named.len() >= HOSTS_NAMED_MAX {
-                return OfHost::default();
+                return HostLabels::default();
             }
             named.insert(key.clone());
         }
-        OfHost { namespace: key.namespace.clone(), host: key.name.clone() }
+        HostLabels { namespace: key.namespace.clone(), host: key.name.clone() }
     }
 }
 
@@ -346,7 +346,7 @@ mod tests {
 
     use super::*;
 
-    fn text(metrics: &Metrics) -> String {
+    fn text(metrics: &HostMetrics) -> String {
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         let mut text = String::new();
@@ -360,11 +360,11 @@ mod tests {
 
     #[test]
     fn a_fleet_has_no_more_series_than_its_bound_and_no_count_is_lost() {
-        let metrics = Metrics::default();
+        let metrics = HostMetrics::default();
         let hosts = HOSTS_NAMED_MAX as u64 + 300;
         for number in 0..hosts {
             let host = metrics.named(&key(format!("h{number}")));
-            metrics.count(&host, &Counted::PowerOrdered { on: true });
+            metrics.count(&host, &HostCount::PowerOrdered { on: true });
         }
         let text = text(&metrics);
         let lines: Vec<&str> =
@@ -380,15 +380,15 @@ mod tests {
 
     #[test]
     fn names_and_labels_are_upstreams() {
-        let metrics = Metrics::default();
+        let metrics = HostMetrics::default();
         let host = metrics.named(&key("a".into()));
         for count in [
-            Counted::StateChanged { from: ProvisioningState::New, to: ProvisioningState::Registering },
-            Counted::Failed(ErrorType::PowerManagement),
-            Counted::UserDataUnusable,
-            Counted::Delayed { deprovisioning: true },
-            Counted::Took { operation: Operation::Provision, seconds: 100.0 },
-            Counted::GaveUpCleaning,
+            HostCount::StateChanged { from: ProvisioningState::New, to: ProvisioningState::Registering },
+            HostCount::Failed(ErrorType::PowerManagement),
+            HostCount::UserDataUnusable,
+            HostCount::Delayed { deprovisioning: true },
+            HostCount::Took { operation: TimedOperation::Provision, seconds: 100.0 },
+            HostCount::GaveUpCleaning,
         ] {
             metrics.count(&host, &count);
         }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 /// What on a machine asked DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum DhcpRequestSource {
     /// A ROM or UEFI that boots from the network.
     Firmware,
     /// iPXE, from a network card or from us.
@@ -22,16 +22,16 @@ pub enum NetworkEvent {
     DhcpOffer {
         address: Ipv4Addr,
         client: String,
-        asker: Asker,
+        asker: DhcpRequestSource,
     },
     DhcpAck {
         address: Ipv4Addr,
         client: String,
-        asker: Asker,
+        asker: DhcpRequestSource,
     },
     DhcpNak {
         reason: String,
-        asker: Asker,
+        asker: DhcpRequestSource,
     },
     /// It says that another machine uses the address that it got.
     DhcpDecline {

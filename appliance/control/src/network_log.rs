@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use firesteel_boot::Stall;
+use firesteel_boot::StalledBoot;
 use firesteel_plan::journal;
 use firesteel_resources::host_journal::NetworkNote;
 use firesteel_runtime::{ControllerError, HostKey, timeout};
@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use crate::{
     NetworkEvent,
     boot_record::StageNote,
-    note_pace::NotePace,
-    notes::{BATCH_MAX, Note, SLEEP_MAX, WRITES_MAX},
+    note_rate::NotePace,
+    notes::{BATCH_MAX, JournalNote, SLEEP_MAX, WRITES_MAX},
     shared::Shared,
 };
 
@@ -44,7 +44,7 @@ impl NetworkLog {
     /// many are waiting.
     pub(crate) fn note(&self, mac: Mac, event: NetworkEvent) {
         self.watch(mac, &event);
-        if self.shared.notes.try_send(Note::Network { at: self.shared.now(), mac, event }).is_err() {
+        if self.shared.notes.try_send(JournalNote::Network { at: self.shared.now(), mac, event }).is_err() {
             tracing::warn!(%mac, "too many network events are waiting: one is lost for the journal");
         }
     }
@@ -71,7 +71,7 @@ impl NetworkLog {
 
     /// Takes a stage of a host's boot into its journal. Never waits: what is lost counts as not seen after a restart.
     pub(crate) fn note_stage(&self, key: &HostKey, stage: StageNote) {
-        let note = Note::Stage { key: key.clone(), stage: Box::new(stage) };
+        let note = JournalNote::Stage { key: key.clone(), stage: Box::new(stage) };
         if self.shared.stages.try_send(note).is_err() {
             tracing::warn!(host = %key, "too many stages of boots are waiting: one is not written");
         }
@@ -118,7 +118,7 @@ impl NetworkLog {
 
 /// What a batch of notes has written.
 #[derive(Debug, Default)]
-struct Due {
+struct WrittenNotes {
     stages: Vec<StageNote>,
     network: Vec<NetworkNote>,
 }
@@ -126,8 +126,8 @@ struct Due {
 /// Writes notes, those of a host together.
 pub(crate) async fn run(
     log: NetworkLog,
-    mut notes: mpsc::Receiver<Note>,
-    mut stages: mpsc::Receiver<Note>,
+    mut notes: mpsc::Receiver<JournalNote>,
+    mut stages: mpsc::Receiver<JournalNote>,
 ) -> Result<(), ControllerError> {
     let mut pace = NotePace::default();
     loop {
@@ -148,7 +148,7 @@ pub(crate) async fn run(
         };
         let more = std::iter::from_fn(|| stages.try_recv().or_else(|_| notes.try_recv()).ok());
         let due = gather(&log, &mut pace, first.into_iter().chain(more.take(BATCH_MAX)));
-        let write = |(key, due): (HostKey, Due)| {
+        let write = |(key, due): (HostKey, WrittenNotes)| {
             let log = &log;
             async move { write(log, &key, &due).await }
         };
@@ -157,14 +157,18 @@ pub(crate) async fn run(
 }
 
 /// Sorts notes by their hosts, and takes what is to be written now.
-fn gather(log: &NetworkLog, pace: &mut NotePace, notes: impl Iterator<Item = Note>) -> BTreeMap<HostKey, Due> {
+fn gather(
+    log: &NetworkLog,
+    pace: &mut NotePace,
+    notes: impl Iterator<Item = JournalNote>,
+) -> BTreeMap<HostKey, WrittenNotes> {
     let now = log.shared.now();
-    let mut due: BTreeMap<HostKey, Due> = BTreeMap::new();
+    let mut due: BTreeMap<HostKey, WrittenNotes> = BTreeMap::new();
     let mut writes = Vec::new();
     for note in notes {
         match note {
-            Note::Stage { key, stage } => due.entry(key).or_default().stages.push(*stage),
-            Note::Network { at, mac, event } => {
+            JournalNote::Stage { key, stage } => due.entry(key).or_default().stages.push(*stage),
+            JournalNote::Network { at, mac, event } => {
                 let Some(key) = log.shared.views().by_mac.get(&mac).cloned() else { continue };
                 let note = NetworkNote {
                     mac: mac.to_string(),
@@ -191,7 +195,7 @@ fn gather(log: &NetworkLog, pace: &mut NotePace, notes: impl Iterator<Item = Not
     due
 }
 
-async fn write(log: &NetworkLog, key: &HostKey, due: &Due) {
+async fn write(log: &NetworkLog, key: &HostKey, due: &WrittenNotes) {
     let change = |status: &mut firesteel_resources::host_journal::HostJournalStatus| {
         let attempt = journal::attempt(status);
         due.stages.iter().for_each(|stage| stage.record(status));
@@ -223,7 +227,7 @@ pub(crate) async fn watch_boots(log: NetworkLog) -> Result<(), ControllerError> 
     }
 }
 
-fn report(log: &NetworkLog, mac: Mac, stall: &Stall) {
+fn report(log: &NetworkLog, mac: Mac, stall: &StalledBoot) {
     tracing::warn!(%mac, "{stall}");
     log.note(mac, NetworkEvent::BootStalled { text: stall.to_string() });
     log.shared.wake_owner(mac);

@@ -22,7 +22,7 @@ pub(crate) const BATCH_MAX: usize = 256;
 
 /// What is to be written into the journal of a host.
 #[derive(Debug)]
-pub(crate) enum Note {
+pub(crate) enum JournalNote {
     Network { at: Timestamp, mac: Mac, event: NetworkEvent },
     Stage { key: HostKey, stage: Box<StageNote> },
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
-use firesteel_handoff::Origins;
+use firesteel_handoff::ConfigOrigins;
 use firesteel_kube::{Objects, Status};
 use firesteel_resources::{BareMetalHost, Secret};
 use firesteel_runtime::{Handles, ImageIndex, InstanceKey, ServedConfigs};
@@ -18,15 +18,15 @@ use crate::{
     agents::AgentConversations, bmc_logins::BmcLogins, bmc_work::BmcWork, boot::BootDecisions,
     boot_observations::BootObservations, console::readers::ConsoleReaders, discovery::UnownedMachines,
     halt_watch::HaltWatch, hand_off::HandOffReader, hardware_store::HardwareStore, image_fetches::ImageFetches,
-    images::Images, instances::InstanceReports, network_log::NetworkLog, notes::Note, power::BmcDriver,
-    receipts::ReceiptKeeper, reconciler::HostReconciler, remembered::UnownedObjects, shared::Shared,
+    images::Images, instances::InstanceReports, network_log::NetworkLog, notes::JournalNote, power::BmcDriver,
+    receipts::ReceiptKeeper, reconciler::HostReconciler, shared::Shared, unowned_objects::UnownedObjects,
 };
 
 /// Network events waiting for the database, and as many stages of boots. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
 
 /// What the appliance gives to its control loop.
-pub struct Config {
+pub struct ControlConfig {
     /// What it shares with the other controllers.
     pub handles: Handles,
     pub images: Arc<dyn Images>,
@@ -44,7 +44,7 @@ pub struct Config {
     /// The configs that are served to hosts.
     pub served: Arc<dyn ServedConfigs>,
     /// Where they are found.
-    pub origins: Arc<Origins>,
+    pub origins: Arc<ConfigOrigins>,
     /// From an installation to the deadline of its token, which `firesteel rehandoff` can put off.
     pub token_life: SignedDuration,
     pub pin_sha256: Arc<str>,
@@ -55,9 +55,9 @@ pub struct Config {
     pub hosts_at_once: usize,
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for ControlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("ControlConfig").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct Parts {
     pub(crate) images: ImageFetches,
     pub(crate) halts: HaltWatch,
     pub(crate) reconciler: HostReconciler,
-    pub(crate) notes_end: Mutex<Option<mpsc::Receiver<Note>>>,
-    pub(crate) stages_end: Mutex<Option<mpsc::Receiver<Note>>>,
+    pub(crate) notes_end: Mutex<Option<mpsc::Receiver<JournalNote>>>,
+    pub(crate) stages_end: Mutex<Option<mpsc::Receiver<JournalNote>>>,
 }
 
 impl Parts {
-    pub(crate) fn new(config: &Config) -> Result<Self, Status> {
+    pub(crate) fn new(config: &ControlConfig) -> Result<Self, Status> {
         let core = &config.handles.core;
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
         let (stages, stages_end) = mpsc::channel(NOTES_MAX);
@@ -132,7 +132,7 @@ struct Tools {
 }
 
 impl Tools {
-    fn new(config: &Config, shared: &Arc<Shared>) -> Result<Self, Status> {
+    fn new(config: &ControlConfig, shared: &Arc<Shared>) -> Result<Self, Status> {
         let core = &config.handles.core;
         // What the planner says of hosts goes on when room is short, or no host could be deleted then.
         let hosts: Objects<BareMetalHost> = Objects::new(core, "metal3.io", "BareMetalHost")?.with_reserve();
@@ -170,7 +170,7 @@ impl Tools {
     }
 }
 
-fn reconciler(config: &Config, shared: &Arc<Shared>, tools: &Tools) -> HostReconciler {
+fn reconciler(config: &ControlConfig, shared: &Arc<Shared>, tools: &Tools) -> HostReconciler {
     let logins = BmcLogins {
         shared: Arc::clone(shared),
         secrets: tools.secrets.clone(),
@@ -203,7 +203,7 @@ fn reconciler(config: &Config, shared: &Arc<Shared>, tools: &Tools) -> HostRecon
 }
 
 fn boots(
-    config: &Config,
+    config: &ControlConfig,
     shared: &Arc<Shared>,
     tools: &Tools,
     machines: UnownedMachines,

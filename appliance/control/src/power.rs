@@ -3,13 +3,14 @@
 use std::{collections::HashSet, future::Future, pin::Pin, time::Duration};
 
 use firesteel_bmc::{
-    BmcAddress, BmcSeen as Identified, BootMode, BootSet, BootWish, Client, Credentials, Doors, Error, Inventory,
-    Lines, OnceRead, Patience, PowerAction, PowerSet, PowerState, Redfish, Target, Tls,
-    ipmi::{ConsoleSet, Ipmi, IpmiClient, Spoken},
-    limit::Entered,
+    BmcAddress, BmcBootMode, BmcCredentials, BmcInventory, BmcQueues, BmcSessionLocks, BmcTimeouts, BootSet, BootWish,
+    Error, NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState, Redfish, RedfishClient,
+    SystemReport as Identified, Tls,
+    bmc_queue::BmcSessionGuard,
+    ipmi::{ConsoleData, ConsoleSet, Ipmi, IpmiClient},
 };
 use firesteel_dial::Dialer;
-use firesteel_plan::host::BmcSeen;
+use firesteel_plan::host::BmcInputs;
 use jiff::Timestamp;
 
 /// What a BMC is asked, and when it answers.
@@ -17,7 +18,7 @@ pub type BmcAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send
 
 /// What became of the wish to listen to a console.
 #[derive(Debug)]
-pub enum Listening {
+pub enum ConsoleAttachResult {
     To(Box<dyn BmcConsole>),
     /// Somebody else listens.
     Taken,
@@ -33,19 +34,23 @@ pub trait BmcDriver: Send + Sync {
     fn connect<'a>(
         &'a self,
         address: &'a BmcAddress,
-        credentials: &'a Credentials,
+        credentials: &'a BmcCredentials,
         tls: &'a Tls,
     ) -> BmcAnswer<'a, Box<dyn BmcSession>>;
 
     /// Whether a console may be listened to at this address; what the BMC itself says is another matter.
-    fn hears(&self, _address: &BmcAddress) -> bool {
+    fn has_console(&self, _address: &BmcAddress) -> bool {
         false
     }
 
     /// Logs in once more, and listens to the host's serial port.
-    fn listen<'a>(&'a self, _address: &'a BmcAddress, _credentials: &'a Credentials) -> BmcAnswer<'a, Listening> {
+    fn listen<'a>(
+        &'a self,
+        _address: &'a BmcAddress,
+        _credentials: &'a BmcCredentials,
+    ) -> BmcAnswer<'a, ConsoleAttachResult> {
         let why = "no way to it is known".to_owned();
-        Box::pin(std::future::ready(Ok(Listening::NotOffered { why })))
+        Box::pin(std::future::ready(Ok(ConsoleAttachResult::NotOffered { why })))
     }
 }
 
@@ -55,9 +60,9 @@ pub trait BmcSession: Send + Sync {
     fn power(&self) -> BmcAnswer<'_, PowerState>;
     fn set_power(&self, action: PowerAction) -> BmcAnswer<'_, ()>;
     /// `mode` is the host's, for protocols that have no way to leave the firmware's alone.
-    fn set_boot_once(&self, target: Target, mode: BootMode) -> BmcAnswer<'_, BootSet>;
+    fn set_boot_once(&self, target: NextBootSource, mode: BmcBootMode) -> BmcAnswer<'_, BootSet>;
     /// The same for any override; `mode` is the host's, the wish's what the owner asked for.
-    fn order_boot<'a>(&'a self, wish: BootWish<'a>, mode: BootMode) -> BmcAnswer<'a, BootSet> {
+    fn order_boot<'a>(&'a self, wish: BootWish<'a>, mode: BmcBootMode) -> BmcAnswer<'a, BootSet> {
         self.set_boot_once(wish.target, mode)
     }
 
@@ -72,9 +77,9 @@ pub trait BmcSession: Send + Sync {
     }
 
     /// Whether the boot that an override was set for has used it up. Changes nothing.
-    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+    fn read_once(&self) -> BmcAnswer<'_, OverrideReading> {
         let why = "it is not asked".to_owned();
-        Box::pin(std::future::ready(Ok(OnceRead::Untold { why })))
+        Box::pin(std::future::ready(Ok(OverrideReading::Untold { why })))
     }
 
     /// Whether the BMC had no place for a session, and takes each request by itself.
@@ -88,7 +93,7 @@ pub trait BmcSession: Send + Sync {
     }
 
     /// What the BMC tells of its machine; `None`: nothing beyond its identity.
-    fn inventory(&self, _within: Duration) -> BmcAnswer<'_, Option<Inventory>> {
+    fn inventory(&self, _within: Duration) -> BmcAnswer<'_, Option<BmcInventory>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -98,7 +103,7 @@ pub trait BmcSession: Send + Sync {
 /// A host's serial port, heard through its BMC.
 pub trait BmcConsole: Send + Sync + std::fmt::Debug {
     /// What it says next, or nothing after `patience`; `None` when it has ended. Given up half-way it loses nothing.
-    fn hear(&mut self, patience: Duration) -> Pin<Box<dyn Future<Output = Option<Spoken>> + Send + '_>>;
+    fn read_console(&mut self, patience: Duration) -> Pin<Box<dyn Future<Output = Option<ConsoleData>> + Send + '_>>;
 
     /// Gives it back, and its session.
     fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -108,9 +113,9 @@ pub trait BmcConsole: Send + Sync + std::fmt::Debug {
 #[derive(Clone, Debug)]
 pub struct SchemeDriver {
     dialer: Dialer,
-    lines: Lines,
+    lines: BmcQueues,
     /// For IPMI, whose sessions do not ask by a line.
-    doors: Doors,
+    doors: BmcSessionLocks,
     leaves_consoles: bool,
 }
 
@@ -118,7 +123,7 @@ impl SchemeDriver {
     /// Reaches BMCs by this dialer.
     #[must_use]
     pub fn new(dialer: Dialer) -> Self {
-        Self { dialer, lines: Lines::default(), doors: Doors::default(), leaves_consoles: false }
+        Self { dialer, lines: BmcQueues::default(), doors: BmcSessionLocks::default(), leaves_consoles: false }
     }
 
     /// Listens to no console.
@@ -132,21 +137,21 @@ impl SchemeDriver {
 struct IpmiSession {
     client: IpmiClient,
     /// Given back after the session has ended.
-    entered: Entered,
+    entered: BmcSessionGuard,
 }
 
 impl BmcDriver for SchemeDriver {
     fn connect<'a>(
         &'a self,
         address: &'a BmcAddress,
-        credentials: &'a Credentials,
+        credentials: &'a BmcCredentials,
         tls: &'a Tls,
     ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
         Box::pin(async move {
             let session: Box<dyn BmcSession> = match address {
                 BmcAddress::Redfish(address) => {
                     let line = self.lines.to(&address.place());
-                    let patience = Patience::default();
+                    let patience = BmcTimeouts::default();
                     Box::new(Redfish::connect_on(line, &self.dialer, address, credentials, tls, patience).await?)
                 }
                 BmcAddress::Ipmi(ipmi) => {
@@ -158,22 +163,26 @@ impl BmcDriver for SchemeDriver {
         })
     }
 
-    fn hears(&self, address: &BmcAddress) -> bool {
+    fn has_console(&self, address: &BmcAddress) -> bool {
         // A Redfish service may name its console (`SerialConsole`: SSH, Telnet, IPMI), but not whether the login is
         // good for it, nor where it is behind a gateway.
         matches!(address, BmcAddress::Ipmi(_)) && !self.leaves_consoles
     }
 
-    fn listen<'a>(&'a self, address: &'a BmcAddress, credentials: &'a Credentials) -> BmcAnswer<'a, Listening> {
+    fn listen<'a>(
+        &'a self,
+        address: &'a BmcAddress,
+        credentials: &'a BmcCredentials,
+    ) -> BmcAnswer<'a, ConsoleAttachResult> {
         Box::pin(async move {
             let BmcAddress::Ipmi(address) = address else {
-                return Ok(Listening::NotOffered { why: "it is not asked for by Redfish".to_owned() });
+                return Ok(ConsoleAttachResult::NotOffered { why: "it is not asked for by Redfish".to_owned() });
             };
             let client = Ipmi::connect(&self.dialer, address, credentials).await?;
             let set = match client.open_console().await {
-                Ok(ConsoleSet::Listening) => return Ok(Listening::To(Box::new(client))),
-                Ok(ConsoleSet::Taken) => Ok(Listening::Taken),
-                Ok(ConsoleSet::NotOffered { why }) => Ok(Listening::NotOffered { why }),
+                Ok(ConsoleSet::Listening) => return Ok(ConsoleAttachResult::To(Box::new(client))),
+                Ok(ConsoleSet::Taken) => Ok(ConsoleAttachResult::Taken),
+                Ok(ConsoleSet::NotOffered { why }) => Ok(ConsoleAttachResult::NotOffered { why }),
                 Err(error) => Err(error),
             };
             client.close().await;
@@ -183,8 +192,8 @@ impl BmcDriver for SchemeDriver {
 }
 
 impl BmcConsole for IpmiClient {
-    fn hear(&mut self, patience: Duration) -> Pin<Box<dyn Future<Output = Option<Spoken>> + Send + '_>> {
-        Box::pin(IpmiClient::hear(self, patience))
+    fn read_console(&mut self, patience: Duration) -> Pin<Box<dyn Future<Output = Option<ConsoleData>> + Send + '_>> {
+        Box::pin(IpmiClient::receive_console_data(self, patience))
     }
 
     fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -192,53 +201,53 @@ impl BmcConsole for IpmiClient {
     }
 }
 
-impl BmcSession for Client {
+impl BmcSession for RedfishClient {
     fn identify(&self) -> BmcAnswer<'_, Identified> {
-        Box::pin(Client::identify(self))
+        Box::pin(RedfishClient::identify(self))
     }
 
     fn power(&self) -> BmcAnswer<'_, PowerState> {
-        Box::pin(Client::power(self))
+        Box::pin(RedfishClient::power(self))
     }
 
     fn set_power(&self, action: PowerAction) -> BmcAnswer<'_, ()> {
-        Box::pin(async move { Client::set_power(self, action).await.map(drop) })
+        Box::pin(async move { RedfishClient::set_power(self, action).await.map(drop) })
     }
 
-    fn set_boot_once(&self, target: Target, _: BootMode) -> BmcAnswer<'_, BootSet> {
-        Box::pin(Client::set_boot_once(self, target, None))
+    fn set_boot_once(&self, target: NextBootSource, _: BmcBootMode) -> BmcAnswer<'_, BootSet> {
+        Box::pin(RedfishClient::set_boot_once(self, target, None))
     }
 
-    fn order_boot<'a>(&'a self, wish: BootWish<'a>, _: BootMode) -> BmcAnswer<'a, BootSet> {
-        Box::pin(async move { Client::set_boot(self, &wish).await })
+    fn order_boot<'a>(&'a self, wish: BootWish<'a>, _: BmcBootMode) -> BmcAnswer<'a, BootSet> {
+        Box::pin(async move { RedfishClient::set_boot(self, &wish).await })
     }
 
     fn free_boot(&self) -> BmcAnswer<'_, Option<BootSet>> {
-        Box::pin(Client::free_boot(self))
+        Box::pin(RedfishClient::free_boot(self))
     }
 
     fn take_boot_back(&self) -> BmcAnswer<'_, Option<BootSet>> {
-        Box::pin(Client::take_boot_back(self))
+        Box::pin(RedfishClient::take_boot_back(self))
     }
 
-    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
-        Box::pin(Client::read_once(self))
+    fn read_once(&self) -> BmcAnswer<'_, OverrideReading> {
+        Box::pin(RedfishClient::read_once(self))
     }
 
     fn lacks_session(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(Client::is_in_place_of_session(self))
+        Box::pin(RedfishClient::is_in_place_of_session(self))
     }
 
     fn change_power(&self, action: PowerAction) -> BmcAnswer<'_, PowerSet> {
-        Box::pin(Client::change_power(self, action))
+        Box::pin(RedfishClient::change_power(self, action))
     }
 
-    fn inventory(&self, within: Duration) -> BmcAnswer<'_, Option<Inventory>> {
-        Box::pin(async move { Client::inventory(self, within).await.map(Some) })
+    fn inventory(&self, within: Duration) -> BmcAnswer<'_, Option<BmcInventory>> {
+        Box::pin(async move { RedfishClient::inventory(self, within).await.map(Some) })
     }
 
     fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Client::close(*self))
+        Box::pin(RedfishClient::close(*self))
     }
 }
 
@@ -255,11 +264,11 @@ impl BmcSession for IpmiSession {
         Box::pin(async move { self.client.set_power(action).await.map(drop) })
     }
 
-    fn set_boot_once(&self, target: Target, mode: BootMode) -> BmcAnswer<'_, BootSet> {
+    fn set_boot_once(&self, target: NextBootSource, mode: BmcBootMode) -> BmcAnswer<'_, BootSet> {
         Box::pin(self.client.set_boot_once(target, mode))
     }
 
-    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+    fn read_once(&self) -> BmcAnswer<'_, OverrideReading> {
         Box::pin(self.client.read_once())
     }
 
@@ -275,7 +284,7 @@ impl BmcSession for IpmiSession {
 /// What is known of a host's BMC.
 #[derive(Debug, Default)]
 pub(crate) struct PowerView {
-    pub(crate) seen: BmcSeen,
+    pub(crate) seen: BmcInputs,
     /// Tickets that ran or run in this process.
     pub(crate) tickets: HashSet<u64>,
     /// When the BMC's inventory was asked for last.
@@ -283,7 +292,7 @@ pub(crate) struct PowerView {
 }
 
 impl PowerView {
-    pub(crate) fn seen(&self) -> BmcSeen {
+    pub(crate) fn seen(&self) -> BmcInputs {
         self.seen.clone()
     }
 

@@ -3,13 +3,13 @@
 //! - [`document`] is what one says, [`file`] how it is written, signed and checked;
 //! - here they are kept: as objects of the API that outlive their host, made before the agent hears that its
 //!   report was taken;
-//! - [`graded`] says in those of an erasure whether its grade is proven, once its end is known;
+//! - [`grading`] says in those of an erasure whether its grade is proven, once its end is known;
 //! - the journal's own records of all steps are signed too, as they are: the signature covers the JSON of the
 //!   record with an empty `signature`, keys sorted as `serde_json` writes them.
 
 pub mod document;
 pub mod file;
-pub mod graded;
+pub mod grading;
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::Value;
 
 use crate::{disk_identity::identity, shared::Shared};
-use document::{Document, Done, Frame, Host, ObservedBoot};
+use document::{ObservedBoot, ReceiptAction, ReceiptContext, ReceiptDocument, ReceiptHost};
 
 /// Signs receipts, and keeps as many as a host may have.
 #[derive(Clone, Debug)]
@@ -47,12 +47,12 @@ impl ReceiptKeeper {
         key: &HostKey,
         uid: &str,
         attempt: u64,
-        reported: Vec<&wire::Receipt>,
+        reported: Vec<&wire::StepReceipt>,
         journal: &HostJournalStatus,
     ) -> Result<Vec<String>, Status> {
         let Some(issued) = journal::issued_plan(journal) else { return Ok(Vec::new()) };
         let signer = &*self.receipt_key;
-        let frame = Frame {
+        let frame = ReceiptContext {
             host: host(key, uid, journal),
             attempt,
             agent: journal.agent.as_ref().filter(|agent| agent.attempt == attempt),
@@ -60,12 +60,12 @@ impl ReceiptKeeper {
             key_sha256: file::fingerprint(signer.public_key().as_ref()),
             received_at: self.shared.now(),
         };
-        let is_asked = |receipt: &&wire::Receipt| {
+        let is_asked = |receipt: &&wire::StepReceipt| {
             let done = work_of(&receipt.evidence);
             receipt.plan == issued.number
                 && done.is_some_and(|(work, disk)| asks(&issued.plan, receipt.index, work, &identity(disk)))
         };
-        let made: Vec<(Document, Receipt)> = reported
+        let made: Vec<(ReceiptDocument, Receipt)> = reported
             .into_iter()
             .filter(is_asked)
             .filter_map(|receipt| {
@@ -78,7 +78,7 @@ impl ReceiptKeeper {
         let mut names = Vec::new();
         for (document, receipt) in made {
             let stored = self.receipts.create(&receipt).await;
-            if let (Ok(_), Done::MetadataCleared(cleared)) = (&stored, &document.done) {
+            if let (Ok(_), ReceiptAction::MetadataCleared(cleared)) = (&stored, &document.done) {
                 self.shared.metrics.erased("metadata", cleared.read_back_bytes.min(document.disk.size_bytes));
             }
             match stored {
@@ -151,9 +151,9 @@ fn work_of(evidence: &wire::Evidence) -> Option<(DiskWork, &wire::DiskIdentity)>
     }
 }
 
-fn host(key: &HostKey, uid: &str, journal: &HostJournalStatus) -> Host {
+fn host(key: &HostKey, uid: &str, journal: &HostJournalStatus) -> ReceiptHost {
     let system = journal.hardware.as_ref().map(|record| record.system.clone()).unwrap_or_default();
-    Host {
+    ReceiptHost {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         uid: uid.to_owned(),
@@ -162,7 +162,7 @@ fn host(key: &HostKey, uid: &str, journal: &HostJournalStatus) -> Host {
     }
 }
 
-fn object(key: &HostKey, document: &Document, file: String) -> Receipt {
+fn object(key: &HostKey, document: &ReceiptDocument, file: String) -> Receipt {
     let mut receipt = Receipt::default();
     receipt.metadata.namespace.clone_from(&key.namespace);
     receipt.metadata.name = name(&document.host.uid, document.attempt, document.plan, document.step);
@@ -179,7 +179,7 @@ fn object(key: &HostKey, document: &Document, file: String) -> Receipt {
         received_at: document.received_at,
         kind: document.kind().to_owned(),
         grade: document.grade().to_owned(),
-        disk: document.disk.words(),
+        disk: document.disk.describe(),
         summary: document.summary(),
         not_seen: document.not_seen(),
         file,

@@ -10,8 +10,8 @@ use firesteel_runtime::{ControllerError, HostKey, StepLock};
 
 use crate::{
     bmc_work::BmcWork, console::readers::ConsoleReaders, hand_off::HandOffReader, hardware_store::HardwareStore,
-    image_fetches::ImageFetches, instances::InstanceReports, receipts::ReceiptKeeper, remembered::UnownedObjects,
-    shared::Shared,
+    image_fetches::ImageFetches, instances::InstanceReports, receipts::ReceiptKeeper, shared::Shared,
+    unowned_objects::UnownedObjects,
 };
 
 /// How often a step that somebody waits for is made again where others wrote in between.
@@ -38,20 +38,20 @@ pub(crate) struct HostReconciler {
 
 /// A step under way. It ends with this, also where nobody waits for it any more: whoever asked for a boot
 /// script may have hung up. The host would never be stepped again, so one that was broken off is made up for.
-struct Stepping<'a> {
+struct RunningStep<'a> {
     reconciler: &'a HostReconciler,
     key: HostKey,
     lock: Option<StepLock>,
     is_over: bool,
 }
 
-impl Stepping<'_> {
+impl RunningStep<'_> {
     fn end(mut self) {
         self.is_over = true;
     }
 }
 
-impl Drop for Stepping<'_> {
+impl Drop for RunningStep<'_> {
     fn drop(&mut self) {
         self.lock = None;
         if !self.is_over {
@@ -108,12 +108,12 @@ impl HostReconciler {
         self.step_begun(key, stepping).await
     }
 
-    async fn wait_for_step(&self, key: &HostKey) -> Stepping<'_> {
+    async fn wait_for_step(&self, key: &HostKey) -> RunningStep<'_> {
         let lock = self.shared.handles.steps.wait(key, &*self.shared.handles.runtime).await;
         self.stepping(key, lock)
     }
 
-    async fn step_begun(&self, key: &HostKey, stepping: Stepping<'_>) -> Result<(), Status> {
+    async fn step_begun(&self, key: &HostKey, stepping: RunningStep<'_>) -> Result<(), Status> {
         let result = self.step(key).await;
         match &result {
             Ok(()) => self.thaw(key),
@@ -138,12 +138,12 @@ impl HostReconciler {
     }
 
     /// `None` while another step of the host is under way.
-    fn begin_step(&self, key: &HostKey) -> Option<Stepping<'_>> {
+    fn begin_step(&self, key: &HostKey) -> Option<RunningStep<'_>> {
         self.shared.handles.steps.begin(key).map(|lock| self.stepping(key, lock))
     }
 
-    fn stepping(&self, key: &HostKey, lock: StepLock) -> Stepping<'_> {
-        Stepping { reconciler: self, key: key.clone(), lock: Some(lock), is_over: false }
+    fn stepping(&self, key: &HostKey, lock: StepLock) -> RunningStep<'_> {
+        RunningStep { reconciler: self, key: key.clone(), lock: Some(lock), is_over: false }
     }
 
     /// A host that is gone is not worked on any more.

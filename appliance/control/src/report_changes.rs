@@ -2,11 +2,11 @@
 
 use firesteel_plan::journal;
 use firesteel_resources::{
-    hardware::{changes::changes, neighbour::Heard as Spoken},
-    host_journal::{HostJournalStatus, Progress, ReceiptRecord, TimelineEvent},
+    hardware::{changes::changes, neighbour::NicNeighbour as Spoken},
+    host_journal::{HostJournalStatus, JournalProgress, ReceiptRecord, TimelineEvent},
 };
 use firesteel_runtime::event;
-use firesteel_wire::{Evidence, Receipt, Report, StepReport, StepState, limits};
+use firesteel_wire::{AgentReport, Evidence, StepReceipt, StepReport, StepState, limits};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -19,21 +19,21 @@ const TOO_LARGE: &str = "too_large";
 
 /// What a report says that the one before did not.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct ReportChanges {
     attempt: u64,
     sequence: u64,
     /// When it was heard.
     at: Timestamp,
     events: Vec<TimelineEvent>,
-    receipts: Vec<(Receipt, Timestamp)>,
+    receipts: Vec<(StepReceipt, Timestamp)>,
     spoken: Vec<Spoken>,
     /// The running step; none runs where this is empty.
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<JournalProgress>,
     left: bool,
 }
 
-impl Changes {
-    pub(crate) fn between(before: Option<&Report>, report: &Report, attempt: u64, now: Timestamp) -> Self {
+impl ReportChanges {
+    pub(crate) fn between(before: Option<&AgentReport>, report: &AgentReport, attempt: u64, now: Timestamp) -> Self {
         let mut changes = Self { attempt, sequence: report.sequence, at: now, left: report.leaving, ..Self::default() };
         let same_plan = before.filter(|before| before.plan == report.plan);
         for step in report.steps.iter().take(limits::STEPS_MAX) {
@@ -45,8 +45,8 @@ impl Changes {
         let told = running().find(|step| firesteel_wire::erasure::cannot_stop(&step.activity)).or(running().next());
         changes.progress = told.map(|step| progress(step, report.plan, attempt, now));
         // By name and not by count: a host that leaves one out must not hide another behind it.
-        let place = |receipt: &Receipt| (receipt.plan, receipt.index);
-        let is_known = |receipt: &&Receipt| {
+        let place = |receipt: &StepReceipt| (receipt.plan, receipt.index);
+        let is_known = |receipt: &&StepReceipt| {
             before.is_some_and(|before| before.receipts.iter().any(|old| place(old) == place(receipt)))
         };
         let new = report.receipts.iter().filter(|receipt| !is_known(receipt));
@@ -108,7 +108,7 @@ impl Changes {
     /// The progress that is shown is another one. Its time alone is no news.
     fn moves(&self, status: &HostJournalStatus) -> bool {
         match (&status.progress, &self.progress) {
-            (Some(old), Some(new)) => *old != Progress { at: old.at, ..new.clone() },
+            (Some(old), Some(new)) => *old != JournalProgress { at: old.at, ..new.clone() },
             (old, new) => old.is_some() != new.is_some(),
         }
     }
@@ -124,7 +124,7 @@ impl Changes {
     pub(crate) fn new_receipts<'a>(
         &'a self,
         status: &'a HostJournalStatus,
-    ) -> impl Iterator<Item = &'a (Receipt, Timestamp)> {
+    ) -> impl Iterator<Item = &'a (StepReceipt, Timestamp)> {
         self.receipts.iter().filter(|(receipt, _)| {
             let place = (self.attempt, receipt.plan, receipt.index);
             !status.receipts.iter().any(|kept| (kept.attempt, kept.plan, kept.index) == place)
@@ -158,13 +158,13 @@ impl Changes {
             lost.extend(status.keep(receipts::sign(key, record)));
         }
         if let Some((_, now)) = receipts.last().filter(|_| !lost.is_empty()) {
-            let detail = unkept(&lost);
+            let detail = lost_receipts_text(&lost);
             tracing::warn!(attempt = self.attempt, "{detail}");
             status.note(event(*now, self.attempt, "evidence_dropped", detail));
         }
         if !self.is_overtaken(status) {
             if let Some(hardware) = &mut status.hardware {
-                hardware.hear(&self.spoken);
+                hardware.merge_neighbours(&self.spoken);
             }
             let events: Vec<_> = self.new_events(status).cloned().collect();
             events.into_iter().for_each(|event| status.note(event));
@@ -182,7 +182,7 @@ impl Changes {
 }
 
 /// Tells of evidence for which the journal has no room.
-fn unkept(lost: &[ReceiptRecord]) -> String {
+fn lost_receipts_text(lost: &[ReceiptRecord]) -> String {
     let each: Vec<String> = lost
         .iter()
         .map(|lost| {
@@ -205,7 +205,7 @@ fn has_left(status: &HostJournalStatus) -> bool {
 }
 
 /// How much a finished step wrote, by its receipt; what it reported last where no receipt says so.
-fn written_bytes(report: &Report, step: &StepReport) -> u64 {
+fn written_bytes(report: &AgentReport, step: &StepReport) -> u64 {
     let receipt = report.receipts.iter().find(|receipt| (receipt.plan, receipt.index) == (report.plan, step.index));
     match receipt.map(|receipt| &receipt.evidence) {
         Some(Evidence::ImageWritten { written_bytes, .. }) => *written_bytes,
@@ -231,12 +231,12 @@ fn names(step: &str) -> (&'static str, &'static str) {
     }
 }
 
-fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> Progress {
+fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> JournalProgress {
     let percent = match step.total_bytes {
         0 => 0,
         total => u8::try_from(u128::from(step.done_bytes.min(total)) * 100 / u128::from(total)).unwrap_or(100),
     };
-    Progress {
+    JournalProgress {
         attempt,
         plan,
         step: map::field(&step.step),
@@ -245,16 +245,16 @@ fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> Progr
         total_bytes: step.total_bytes,
         percent,
         at: now,
-        ..Progress::default()
+        ..JournalProgress::default()
     }
 }
 
 /// The inventory of an inspection is kept once, as the host's hardware; its receipt names it.
-fn record(receipt: &Receipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
+fn record(receipt: &StepReceipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
     let at = |milliseconds: u64| {
         i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).unwrap_or(now)
     };
-    let mut evidence = told(receipt);
+    let mut evidence = receipt_json(receipt);
     let bytes = bytes_of(&evidence);
     if bytes > EVIDENCE_BYTES_MAX {
         // That it was brought is known, so that it is not brought again; it proves nothing.
@@ -275,7 +275,7 @@ fn record(receipt: &Receipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
 }
 
 /// Evidence as it is kept: an inventory is named by its sum alone.
-pub(crate) fn told(receipt: &Receipt) -> Value {
+pub(crate) fn receipt_json(receipt: &StepReceipt) -> Value {
     let mut evidence = serde_json::to_value(&receipt.evidence).unwrap_or_default();
     if let Some(map) = evidence.as_object_mut()
         && let Some(inventory) = map.remove("inventory")
@@ -303,8 +303,8 @@ mod tests {
         examples::{facts, hello, journal},
     };
 
-    fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> Report {
-        Report {
+    fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> AgentReport {
+        AgentReport {
             token: "t".into(),
             key: PublicKey([1; 32]),
             boot_id: "b".into(),
@@ -335,7 +335,7 @@ mod tests {
     /// Receipts were told by their count: one that replaced a hidden one was acknowledged and not kept.
     #[test]
     fn a_receipt_that_was_left_out_hides_no_other() {
-        let receipt = |index| Receipt {
+        let receipt = |index| StepReceipt {
             plan: 1,
             index,
             step: "clear-metadata".into(),
@@ -344,11 +344,11 @@ mod tests {
             span: None,
             evidence: Evidence::Leaving { how: String::new() },
         };
-        let with = |indices: &[u32]| Report {
+        let with = |indices: &[u32]| AgentReport {
             receipts: indices.iter().map(|index| receipt(*index)).collect(),
             ..report(1, StepState::Done, 0, false)
         };
-        let changes = Changes::between(Some(&with(&[0, 1])), &with(&[0, 2]), 1, Timestamp::UNIX_EPOCH);
+        let changes = ReportChanges::between(Some(&with(&[0, 1])), &with(&[0, 2]), 1, Timestamp::UNIX_EPOCH);
         let new: Vec<u32> = changes.receipts.iter().map(|(receipt, _)| receipt.index).collect();
         assert_eq!(new, [2]);
     }
@@ -363,7 +363,7 @@ mod tests {
         bind(&mut status, 1, &hello(1), &facts(now));
         for index in 0..150 {
             let how = "x".repeat(if index % 2 == 0 { 1 << 20 } else { 15 << 10 });
-            let receipt = Receipt {
+            let receipt = StepReceipt {
                 plan: 1,
                 index,
                 step: "y".repeat(1 << 16),
@@ -372,11 +372,11 @@ mod tests {
                 span: None,
                 evidence: Evidence::Leaving { how },
             };
-            let mut report = Report { receipts: vec![receipt], ..report(1, StepState::Failed, 0, false) };
+            let mut report = AgentReport { receipts: vec![receipt], ..report(1, StepState::Failed, 0, false) };
             report.steps[0].error = "ü".repeat(1 << 20);
             report.steps[0].started_ms = u64::from(index) + 1;
             report.steps[0].ended_ms = u64::from(index) + 1;
-            Changes::between(None, &report, 1, now).apply(&mut status, &key);
+            ReportChanges::between(None, &report, 1, now).apply(&mut status, &key);
         }
         let bytes = serde_json::to_string(&status).unwrap().len();
         assert!(bytes < 2 << 20, "{bytes}");
@@ -393,7 +393,7 @@ mod tests {
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
         bind(&mut status, 1, &hello(1), &facts(now));
-        let receipt = |index: u32| Receipt {
+        let receipt = |index: u32| StepReceipt {
             plan: 2,
             index,
             step: "erase-disk".into(),
@@ -409,8 +409,8 @@ mod tests {
             },
         };
         for plan in 0..70 {
-            let report = Report { receipts: vec![receipt(plan)], ..report(2, StepState::Running, 1, false) };
-            Changes::between(None, &report, 1, now).apply(&mut status, &key);
+            let report = AgentReport { receipts: vec![receipt(plan)], ..report(2, StepState::Running, 1, false) };
+            ReportChanges::between(None, &report, 1, now).apply(&mut status, &key);
         }
         let told: Vec<&TimelineEvent> =
             status.timeline.iter().filter(|event| event.event == "evidence_dropped").collect();
@@ -425,8 +425,8 @@ mod tests {
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
         bind(&mut status, 1, &hello(1), &facts(now));
-        let early = Report {
-            receipts: vec![Receipt {
+        let early = AgentReport {
+            receipts: vec![StepReceipt {
                 plan: 1,
                 index: 0,
                 step: "inspect".into(),
@@ -437,19 +437,19 @@ mod tests {
             }],
             ..report(2, StepState::Running, 50, false)
         };
-        let late = Report { sequence: 2, ..report(2, StepState::Running, 150, false) };
-        let changes = Changes::between(None, &late, 1, now);
+        let late = AgentReport { sequence: 2, ..report(2, StepState::Running, 150, false) };
+        let changes = ReportChanges::between(None, &late, 1, now);
         assert!(changes.are_news_to(&status));
         changes.apply(&mut status, &key);
         assert!(!changes.are_news_to(&status), "said twice is stored once");
         let (progress, timeline) = (status.progress.clone(), status.timeline.clone());
         // The appliance restarted in between: no view remembers that the first was overtaken.
-        Changes::between(None, &early, 1, now).apply(&mut status, &key);
+        ReportChanges::between(None, &early, 1, now).apply(&mut status, &key);
         assert_eq!((&status.progress, &status.timeline), (&progress, &timeline));
         assert_eq!(status.receipts.len(), 1, "evidence is never thrown away");
-        assert!(!Changes::between(None, &early, 1, now).are_news_to(&status));
-        let next = Report { sequence: 3, ..report(2, StepState::Running, 160, false) };
-        assert!(Changes::between(Some(&late), &next, 1, now).are_news_to(&status));
+        assert!(!ReportChanges::between(None, &early, 1, now).are_news_to(&status));
+        let next = AgentReport { sequence: 3, ..report(2, StepState::Running, 160, false) };
+        assert!(ReportChanges::between(Some(&late), &next, 1, now).are_news_to(&status));
     }
 
     /// What moves is stored with the report that says so, and the agent reports more often than that.
@@ -460,13 +460,13 @@ mod tests {
         for (step, activity) in [("erase-disk", "overwrite"), ("write-image", "writing")] {
             let mut status = journal(1);
             bind(&mut status, 1, &hello(1), &facts(Timestamp::UNIX_EPOCH));
-            let mut last: Option<Report> = None;
+            let mut last: Option<AgentReport> = None;
             for second in (2..=180).step_by(2) {
                 let now = Timestamp::from_second(second).unwrap();
                 let sequence = second.cast_unsigned();
-                let mut report = Report { sequence, ..report(2, StepState::Running, sequence, false) };
+                let mut report = AgentReport { sequence, ..report(2, StepState::Running, sequence, false) };
                 (report.steps[0].step, report.steps[0].activity) = (step.into(), activity.into());
-                let changes = Changes::between(last.as_ref(), &report, 1, now);
+                let changes = ReportChanges::between(last.as_ref(), &report, 1, now);
                 assert!(changes.are_news_to(&status), "{step} {second}");
                 changes.apply(&mut status, &key);
                 let told = status.progress.as_ref().unwrap();
@@ -488,8 +488,9 @@ mod tests {
         status.hardware = Some(HardwareRecord { nics: vec![nic], attempt: 1, ..HardwareRecord::default() });
         let spoke = |sequence, port: &str| {
             let neighbour = Neighbour { mac: "a".into(), port_id: port.into(), ..Neighbour::default() };
-            let report = Report { sequence, neighbours: vec![neighbour], ..report(1, StepState::Running, 0, false) };
-            Changes::between(None, &report, 1, now)
+            let report =
+                AgentReport { sequence, neighbours: vec![neighbour], ..report(1, StepState::Running, 0, false) };
+            ReportChanges::between(None, &report, 1, now)
         };
         let first = spoke(1, "1");
         assert!(first.are_news_to(&status));
@@ -508,7 +509,7 @@ mod tests {
         let mut drive = running.steps[0].clone();
         (drive.index, drive.activity) = (drive.index + 1, "secure-erase for 5 min".to_owned());
         running.steps.push(drive);
-        let changes = Changes::between(None, &running, 1, Timestamp::UNIX_EPOCH);
+        let changes = ReportChanges::between(None, &running, 1, Timestamp::UNIX_EPOCH);
         assert_eq!(changes.progress.unwrap().activity, "secure-erase for 5 min");
     }
 
@@ -519,12 +520,12 @@ mod tests {
         let mut status = journal(1);
         let running = report(2, StepState::Running, 100, false);
         let done = report(2, StepState::Done, 200, true);
-        Changes::between(None, &running, 1, now).apply(&mut status, &key);
+        ReportChanges::between(None, &running, 1, now).apply(&mut status, &key);
         assert_eq!(status.progress.as_ref().unwrap().percent, 50);
-        Changes::between(Some(&running), &running, 1, now).apply(&mut status, &key);
-        Changes::between(Some(&running), &done, 1, now).apply(&mut status, &key);
+        ReportChanges::between(Some(&running), &running, 1, now).apply(&mut status, &key);
+        ReportChanges::between(Some(&running), &done, 1, now).apply(&mut status, &key);
         // The appliance restarted: it has seen no report before.
-        Changes::between(None, &done, 1, now).apply(&mut status, &key);
+        ReportChanges::between(None, &done, 1, now).apply(&mut status, &key);
         let names: Vec<&str> = status.timeline.iter().map(|event| event.event.as_str()).collect();
         assert_eq!(names.iter().filter(|name| **name == "write_start").count(), 1, "{names:?}");
         assert_eq!(names.iter().filter(|name| **name == "write_end").count(), 1, "{names:?}");

@@ -2,25 +2,25 @@
 
 use std::net::IpAddr;
 
-use firesteel_boot::Claims;
+use firesteel_boot::BootTokenClaims;
 use firesteel_plan::journal::{self, is_intruder};
 use firesteel_resources::host_journal::{Claimant, HostJournalStatus};
 use firesteel_runtime::HostKey;
-use firesteel_wire::{Refusal, RefusalReason, Report};
+use firesteel_wire::{AgentReport, RefusalReason, RefusalReply};
 use jiff::Timestamp;
 
 use crate::{
     agents::AgentConversations,
     claimants::{claim, former, is_claimant},
+    host_inputs::cannot_stop,
     map,
     refusals::{busy, refusal},
-    seen::cannot_stop,
-    views::HostView,
+    views::LiveHost,
 };
 
 impl AgentConversations {
     /// Takes note of a message of the bound agent, which may be answered much later.
-    pub(crate) fn note_arrival(&self, key: &HostKey, report: &Report) {
+    pub(crate) fn note_arrival(&self, key: &HostKey, report: &AgentReport) {
         let now = self.shared.now();
         if let Some(view) = self.shared.views().hosts.get_mut(key).filter(|view| view.agent.key == Some(report.key)) {
             view.claims.note(&report.key.to_string(), now, Some(cannot_stop(report).is_some()));
@@ -40,7 +40,7 @@ impl AgentConversations {
         other: &str,
         is_new: bool,
         (heard_at, cannot_stop): (Timestamp, Option<bool>),
-    ) -> Refusal {
+    ) -> RefusalReply {
         let text = format!(
             "more than one machine says that it is host {}: nothing is destroyed, and this machine waits, until that is \
              settled; `firesteel describe host {}` shows both",
@@ -76,7 +76,7 @@ impl AgentConversations {
     }
 
     /// Sends a machine away that is known not to be the host.
-    pub(crate) fn send_away(&self, key: &HostKey, attempt: u64) -> Refusal {
+    pub(crate) fn send_away(&self, key: &HostKey, attempt: u64) -> RefusalReply {
         self.shared.metrics.agent_refused();
         let text = "a machine that is known not to be this host speaks for it: refused";
         self.warn_of_refusal(key, attempt, None, text);
@@ -87,11 +87,11 @@ impl AgentConversations {
     pub(crate) async fn second_report(
         &self,
         key: &HostKey,
-        claims: &Claims,
-        report: &Report,
+        claims: &BootTokenClaims,
+        report: &AgentReport,
         journal: &HostJournalStatus,
         remote: IpAddr,
-    ) -> Refusal {
+    ) -> RefusalReply {
         let said = report.key.to_string();
         if is_intruder(journal, &said) {
             return self.send_away(key, claims.attempt);
@@ -116,11 +116,11 @@ impl AgentConversations {
     pub(crate) async fn late_report(
         &self,
         key: &HostKey,
-        claims: &Claims,
-        report: &Report,
+        claims: &BootTokenClaims,
+        report: &AgentReport,
         journal: &HostJournalStatus,
         remote: IpAddr,
-    ) -> Refusal {
+    ) -> RefusalReply {
         let said = report.key.to_string();
         let current = journal::attempt(journal);
         let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
@@ -134,7 +134,7 @@ impl AgentConversations {
             }
             return refusal(RefusalReason::OldAttempt, &text);
         };
-        let is_again = |view: &mut HostView| view.claims.is_late_again(&said, report.sequence);
+        let is_again = |view: &mut LiveHost| view.claims.is_late_again(&said, report.sequence);
         if is_held || self.shared.views().hosts.get_mut(key).is_some_and(is_again) {
             let other = Claimant { address: remote.to_string(), ..former.clone() };
             return self.note_claim(key, other, report, journal).await;
@@ -149,9 +149,9 @@ impl AgentConversations {
         &self,
         key: &HostKey,
         other: Claimant,
-        report: &Report,
+        report: &AgentReport,
         journal: &HostJournalStatus,
-    ) -> Refusal {
+    ) -> RefusalReply {
         // Before it is written, which may take a while.
         let heard = (self.shared.now(), Some(cannot_stop(report).is_some()));
         if is_claimant(journal, &other.key) {

@@ -9,27 +9,28 @@ use std::{
 
 use firesteel_facts::Mac;
 use firesteel_runtime::{Events, Handles, HostKey, Tasks, sleep, timeout};
-use firesteel_wire::{Verdict, limits};
+use firesteel_wire::{AgentInstruction, limits};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::{
-    boot_watch::BootWatch, halts, leases::LiveLeases, logs::HostLogs, metrics::Metrics, notes::Note, views::Views,
+    boot_watch::BootWatch, halts, leases::LiveLeases, logs::HostLogs, metrics::HostMetrics, notes::JournalNote,
+    views::Views,
 };
 
 /// What the parts of control share. It is behind one `Arc`.
 pub(crate) struct Shared {
     pub(crate) handles: Handles,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: HostMetrics,
     pub(crate) logs: HostLogs,
     pub(crate) boot_watch: BootWatch,
     pub(crate) leases: LiveLeases,
     pub(crate) tasks: Tasks,
     pub(crate) started_at: Timestamp,
     /// Network events on their way into journals.
-    pub(crate) notes: mpsc::Sender<Note>,
+    pub(crate) notes: mpsc::Sender<JournalNote>,
     /// Stages of boots on their way there.
-    pub(crate) stages: mpsc::Sender<Note>,
+    pub(crate) stages: mpsc::Sender<JournalNote>,
     views: Mutex<Views>,
 }
 
@@ -44,11 +45,11 @@ impl Shared {
     pub(crate) fn new(
         handles: Handles,
         hosts_at_once: usize,
-        notes: mpsc::Sender<Note>,
-        stages: mpsc::Sender<Note>,
+        notes: mpsc::Sender<JournalNote>,
+        stages: mpsc::Sender<JournalNote>,
     ) -> Self {
         Self {
-            metrics: Metrics::default(),
+            metrics: HostMetrics::default(),
             logs: HostLogs::default(),
             boot_watch: BootWatch::default(),
             leases: LiveLeases::default(),
@@ -136,12 +137,12 @@ impl Shared {
     }
 
     /// Waits until there is something to tell, at most as long as a report may be held.
-    pub(crate) async fn hold(&self, changed: &tokio::sync::Notify, verdict: &(impl Fn() -> Verdict + Sync)) {
+    pub(crate) async fn hold(&self, changed: &tokio::sync::Notify, verdict: &(impl Fn() -> AgentInstruction + Sync)) {
         let notified = changed.notified();
         tokio::pin!(notified);
         // Registered before the check, so that what is told in between wakes us.
         notified.as_mut().enable();
-        if verdict() == Verdict::Continue {
+        if verdict() == AgentInstruction::Continue {
             let held = timeout(&*self.handles.runtime, limits::LONG_POLL, notified).await;
             tracing::trace!(told = held.is_some(), "answering a held report");
         }

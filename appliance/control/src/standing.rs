@@ -1,14 +1,14 @@
 //! What is kept of a host between its steps, to be surveyed.
 
 use firesteel_plan::host::{
-    HostMemory, Seen,
-    outlook::{Prospect, is_held_up, is_set_aside, moved_at, prospect},
+    HostInputs, HostMemory,
+    progress_outlook::{Prospect, is_held_up, is_set_aside, moved_at, prospect},
 };
 use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
 use jiff::Timestamp;
 
 /// Upstream's word, as the status has it.
-pub(crate) fn error_word(kind: ErrorType) -> &'static str {
+pub(crate) fn error_label(kind: ErrorType) -> &'static str {
     match kind {
         ErrorType::Registration => "registration error",
         ErrorType::ProvisionedRegistration => "provisioned registration error",
@@ -22,9 +22,9 @@ pub(crate) fn error_word(kind: ErrorType) -> &'static str {
 
 /// What is kept of a host between its steps, to be surveyed.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct SurveyedHost {
     pub(crate) state: ProvisioningState,
-    pub(crate) failure: Option<(ErrorType, Waits)>,
+    pub(crate) failure: Option<(ErrorType, ErrorWait)>,
     /// When it was last seen to come on: in its state, its plan or its boot.
     pub(crate) moved_at: Timestamp,
     pub(crate) prospect: Prospect,
@@ -40,13 +40,13 @@ pub(crate) struct Standing {
 
 /// What a host in an error waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Waits {
+pub(crate) enum ErrorWait {
     Edit,
     Retry,
     Cause,
 }
 
-impl Waits {
+impl ErrorWait {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Edit => "edit",
@@ -56,14 +56,14 @@ impl Waits {
     }
 }
 
-impl Standing {
+impl SurveyedHost {
     /// Pure: after a step that saw this and left this memory.
-    pub(crate) fn of(memory: &HostMemory, seen: &Seen) -> Self {
+    pub(crate) fn of(memory: &HostMemory, seen: &HostInputs) -> Self {
         let failure = memory.failure.as_ref().map(|failure| {
             let waits = match failure.retry_at {
-                _ if failure.until_edit => Waits::Edit,
-                Some(_) => Waits::Retry,
-                None => Waits::Cause,
+                _ if failure.until_edit => ErrorWait::Edit,
+                Some(_) => ErrorWait::Retry,
+                None => ErrorWait::Cause,
             };
             (failure.kind, waits)
         });

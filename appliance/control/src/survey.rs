@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::host::outlook::{Outlook, of_fleet};
+use firesteel_plan::host::progress_outlook::{HostOutlook, of_fleet};
 use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_runtime::HostKey;
 use jiff::Timestamp;
 
 use crate::{
-    standing::{Standing, error_word},
+    standing::{SurveyedHost, error_label},
     views::Views,
 };
 
 /// How the hosts are at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Survey {
+pub struct FleetSurvey {
     /// Hosts by upstream's word for their state; `new` where it is empty.
     pub states: BTreeMap<&'static str, u64>,
     /// Hosts in an error, by its type and by what they wait for: `edit`, `retry` or `cause`.
@@ -41,7 +41,7 @@ pub struct Survey {
     pub images: BTreeMap<&'static str, u64>,
 }
 
-impl Survey {
+impl FleetSurvey {
     /// Of all that the views tell.
     pub(crate) fn of(views: &Views, now: Timestamp) -> Self {
         let mut survey = Self {
@@ -64,11 +64,11 @@ impl Survey {
         survey
     }
 
-    fn take(&mut self, standing: &Standing, progress_at: Option<Timestamp>, now: Timestamp) {
+    fn take(&mut self, standing: &SurveyedHost, progress_at: Option<Timestamp>, now: Timestamp) {
         let state = if standing.state == ProvisioningState::New { "new" } else { standing.state.word() };
         *self.states.entry(state).or_default() += 1;
         if let Some((kind, waits)) = standing.failure {
-            *self.errors.entry((error_word(kind), waits.word())).or_default() += 1;
+            *self.errors.entry((error_label(kind), waits.word())).or_default() += 1;
         }
         if standing.is_at_work() {
             let moved_at = progress_at.map_or(standing.moved_at, |at| at.max(standing.moved_at));
@@ -89,7 +89,7 @@ impl Survey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fleet {
     /// Progressing as long as any host does; of those that will not finish each is named all the same.
-    pub outlook: Outlook,
+    pub outlook: HostOutlook,
     pub done: u64,
     pub progressing: u64,
     /// Who needs somebody, sorted. Why is what the host's status says.
@@ -97,17 +97,18 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn of(hosts: impl Iterator<Item = (HostKey, Outlook)>) -> Self {
+    pub(crate) fn of(hosts: impl Iterator<Item = (HostKey, HostOutlook)>) -> Self {
         let (mut done, mut progressing, mut will_not_finish) = (0, 0, Vec::new());
         for (key, outlook) in hosts {
             match outlook {
-                Outlook::Done => done += 1,
-                Outlook::Progressing => progressing += 1,
-                Outlook::WillNotFinish => will_not_finish.push(key),
+                HostOutlook::Done => done += 1,
+                HostOutlook::Progressing => progressing += 1,
+                HostOutlook::WillNotFinish => will_not_finish.push(key),
             }
         }
         will_not_finish.sort();
-        let any = [(progressing > 0, Outlook::Progressing), (!will_not_finish.is_empty(), Outlook::WillNotFinish)];
+        let any =
+            [(progressing > 0, HostOutlook::Progressing), (!will_not_finish.is_empty(), HostOutlook::WillNotFinish)];
         let outlook = of_fleet(any.into_iter().filter(|(is_so, _)| *is_so).map(|(_, outlook)| outlook));
         Self { outlook, done, progressing, will_not_finish }
     }
@@ -115,12 +116,12 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
-    use firesteel_plan::host::outlook::Prospect;
+    use firesteel_plan::host::progress_outlook::Prospect;
 
     use firesteel_resources::bare_metal_host::ErrorType;
 
     use super::*;
-    use crate::standing::Waits;
+    use crate::standing::ErrorWait;
 
     fn key(name: String) -> HostKey {
         HostKey { namespace: "default".into(), name }
@@ -129,11 +130,11 @@ mod tests {
     #[test]
     fn who_works_and_does_not_come_on_shows_and_who_is_held_does_not() {
         let at = |second| Timestamp::from_second(second).unwrap_or_default();
-        let standing = |state, is_held| Standing {
+        let standing = |state, is_held| SurveyedHost {
             state,
             failure: None,
             moved_at: at(100),
-            prospect: Prospect::Is(Outlook::Done),
+            prospect: Prospect::Is(HostOutlook::Done),
             is_held,
             is_halted: false,
             is_delayed: false,
@@ -141,16 +142,16 @@ mod tests {
             is_refused: false,
             is_claimed: false,
         };
-        let mut survey = Survey::default();
+        let mut survey = FleetSurvey::default();
         survey.take(&standing(ProvisioningState::Provisioning, false), None, at(400));
         survey.take(&standing(ProvisioningState::Provisioning, false), Some(at(390)), at(400));
         survey.take(&standing(ProvisioningState::Inspecting, false), Some(at(350)), at(400));
         survey.take(&standing(ProvisioningState::Deprovisioning, true), None, at(400));
-        let halted = Standing { is_halted: true, ..standing(ProvisioningState::Deprovisioning, false) };
+        let halted = SurveyedHost { is_halted: true, ..standing(ProvisioningState::Deprovisioning, false) };
         survey.take(&halted, None, at(400));
         survey.take(&standing(ProvisioningState::Provisioned, false), None, at(400));
-        let waits = Standing {
-            failure: Some((ErrorType::Registration, Waits::Edit)),
+        let waits = SurveyedHost {
+            failure: Some((ErrorType::Registration, ErrorWait::Edit)),
             ..standing(ProvisioningState::New, false)
         };
         survey.take(&waits, None, at(400));
@@ -162,14 +163,21 @@ mod tests {
 
     #[test]
     fn a_fleet_names_who_needs_somebody_while_others_come_on() {
-        let of = |outlooks: &[(&str, Outlook)]| {
+        let of = |outlooks: &[(&str, HostOutlook)]| {
             Fleet::of(outlooks.iter().map(|(name, outlook)| (key((*name).to_owned()), *outlook)))
         };
-        let mixed = of(&[("b", Outlook::WillNotFinish), ("c", Outlook::Progressing), ("a", Outlook::WillNotFinish)]);
-        assert_eq!((mixed.outlook, mixed.progressing), (Outlook::Progressing, 1));
+        let mixed = of(&[
+            ("b", HostOutlook::WillNotFinish),
+            ("c", HostOutlook::Progressing),
+            ("a", HostOutlook::WillNotFinish),
+        ]);
+        assert_eq!((mixed.outlook, mixed.progressing), (HostOutlook::Progressing, 1));
         assert_eq!(mixed.will_not_finish, [key("a".into()), key("b".into())]);
-        assert_eq!(of(&[("a", Outlook::Done)]).outlook, Outlook::Done);
-        assert_eq!(of(&[("a", Outlook::Done), ("b", Outlook::WillNotFinish)]).outlook, Outlook::WillNotFinish);
-        assert_eq!(of(&[]).outlook, Outlook::Done);
+        assert_eq!(of(&[("a", HostOutlook::Done)]).outlook, HostOutlook::Done);
+        assert_eq!(
+            of(&[("a", HostOutlook::Done), ("b", HostOutlook::WillNotFinish)]).outlook,
+            HostOutlook::WillNotFinish
+        );
+        assert_eq!(of(&[]).outlook, HostOutlook::Done);
     }
 }

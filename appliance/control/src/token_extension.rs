@@ -5,7 +5,7 @@
 //! annotation, the answer stands in the journal before the annotation goes. (The other way, an agent that puts a new
 //! token onto the disk, would have to boot the host and write to a disk with data on it, for the same end.)
 
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{instance::TokenAge, journal};
 use firesteel_resources::{
     BareMetalHost,
@@ -41,14 +41,14 @@ impl InstanceReports {
                 (None, why) => ("RehandoffRefused", format!("its token stays as it is: {why}")),
             };
             tracing::info!(host = %key, reason, "{text}");
-            self.shared.events().tell_of(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
+            self.shared.events().record_event(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
         }
         let forget = |host: &mut BareMetalHost| {
             if host.metadata.annotation(REHANDOFF).map(map::field).as_ref() == Some(&asked) {
                 host.metadata.annotations.remove(REHANDOFF);
             }
         };
-        self.hosts.modify(&key.namespace, &key.name, Part::Main, forget).await.map(|_| ())
+        self.hosts.modify(&key.namespace, &key.name, ObjectPart::Main, forget).await.map(|_| ())
     }
 }
 

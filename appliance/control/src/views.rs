@@ -10,7 +10,7 @@ use std::{
 
 use firesteel_boot::{BootEntry, Observation};
 use firesteel_facts::Mac;
-use firesteel_images::import::Format;
+use firesteel_images::import::ImportFormat;
 use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;
 use firesteel_runtime::{HostEvent, HostEvents, HostKey, SteppedHost, undecodable_host};
@@ -20,17 +20,17 @@ use tokio::sync::Notify;
 
 use crate::{
     agent_addresses::AgentAddresses,
-    claimants::ClaimsHeard,
+    claimants::ClaimTimes,
     console::Consoles,
     halts::Halts,
     images::ImageView,
+    logged_refusals::LoggedRefusals,
     logins::Logins,
     observations::StrangerBoots,
-    pace::{Pace, Speed},
     power::PowerView,
     removed_images::RemovedImages,
-    said_refusals::SaidRefusals,
-    standing::Standing,
+    standing::SurveyedHost,
+    step_speed::{ActivityPace, StepSpeed},
 };
 
 /// After so long a silence the planner looks, whatever the agent says: it may have taken it for lost.
@@ -42,7 +42,7 @@ const STORED_MAX: usize = 4 * firesteel_resources::host_journal::RECEIPTS_MAX;
 /// Everything in memory, behind one short lock.
 #[derive(Debug)]
 pub(crate) struct Views {
-    pub(crate) hosts: HashMap<HostKey, HostView>,
+    pub(crate) hosts: HashMap<HostKey, LiveHost>,
     pub(crate) by_uid: HashMap<String, HostKey>,
     pub(crate) by_mac: HashMap<Mac, HostKey>,
     pub(crate) agent_addresses: AgentAddresses,
@@ -67,7 +67,7 @@ pub(crate) struct ImageKey {
     pub(crate) checksum: String,
     pub(crate) checksum_type: String,
     /// An image that was refused without it may be taken with it.
-    pub(crate) declared: Option<Format>,
+    pub(crate) declared: Option<ImportFormat>,
     pub(crate) login: Option<LoginSecret>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct LoginSecret {
 
 /// One host.
 #[derive(Debug, Default)]
-pub(crate) struct HostView {
+pub(crate) struct LiveHost {
     pub(crate) uid: String,
     /// When the object was made; of two hosts with one MAC the older one has it.
     pub(crate) made: Timestamp,
@@ -103,7 +103,7 @@ pub(crate) struct HostView {
     /// More than one machine claims to be this host.
     pub(crate) is_claimed: bool,
     /// When each of them was heard last.
-    pub(crate) claims: ClaimsHeard,
+    pub(crate) claims: ClaimTimes,
     /// The key of one that no step has looked at yet.
     pub(crate) unseen_claimant: Option<String>,
     /// The attempt that was over when the host asked for a boot script again: its agent had said hello, or was not
@@ -115,9 +115,9 @@ pub(crate) struct HostView {
     pub(crate) unseen_attempt: Option<u64>,
     pub(crate) power: PowerView,
     /// As the newest step left it.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) standing: Option<SurveyedHost>,
     /// What the log has said of refused agents.
-    pub(crate) said_refusals: SaidRefusals,
+    pub(crate) said_refusals: LoggedRefusals,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
     /// What was told last of what its OS is to be handed, as the digest that its journal keeps.
@@ -137,14 +137,14 @@ pub(crate) enum NetworkView {
 
 /// By what a stored host is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct StoredHostIdentity<'a> {
     pub(crate) uid: &'a str,
     pub(crate) made: Timestamp,
     pub(crate) revision: u64,
     pub(crate) macs: &'a [Mac],
 }
 
-impl<'a> Identity<'a> {
+impl<'a> StoredHostIdentity<'a> {
     /// Of an object that was read from the store; each has a revision and says when it was made.
     pub(crate) fn of(metadata: &'a ObjectMeta, macs: &'a [Mac]) -> Self {
         let made = metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
@@ -158,15 +158,15 @@ pub(crate) struct AgentView {
     pub(crate) attempt: u64,
     /// The key that the token is bound to, as this process has seen it in the journal.
     pub(crate) key: Option<wire::PublicKey>,
-    pub(crate) last_report: Option<wire::Report>,
+    pub(crate) last_report: Option<wire::AgentReport>,
     pub(crate) last_report_at: Option<Timestamp>,
     /// When step, state or bytes last moved.
     pub(crate) progress_at: Option<Timestamp>,
-    pace: Pace,
+    pace: ActivityPace,
     /// How fast the running step goes.
-    pub(crate) speed: Speed,
+    pub(crate) speed: StepSpeed,
     /// What the planner wants it to do: the highest-numbered plan.
-    pub(crate) plan: Option<wire::Plan>,
+    pub(crate) plan: Option<wire::AgentPlan>,
     pub(crate) abort: Option<String>,
     /// The host is paused or let alone: the agent goes on with what it has, and gets nothing new.
     held: bool,
@@ -182,7 +182,7 @@ const SPEED_FRESH: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a report is against those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ReportOrder {
     News,
     /// It says what the one before said: nobody has to look.
     Again,
@@ -198,8 +198,8 @@ impl AgentView {
     }
 
     /// Whether the newest report said the same, but for its log.
-    pub(crate) fn has_heard(&self, report: &wire::Report) -> bool {
-        let same = |before: &wire::Report| {
+    pub(crate) fn has_reported(&self, report: &wire::AgentReport) -> bool {
+        let same = |before: &wire::AgentReport| {
             (before.plan, before.idle, before.leaving) == (report.plan, report.idle, report.leaving)
                 && before.steps == report.steps
                 && before.receipts == report.receipts
@@ -209,36 +209,36 @@ impl AgentView {
     }
 
     /// Takes a report in.
-    pub(crate) fn take_report(&mut self, report: wire::Report, now: Timestamp) -> Heard {
+    pub(crate) fn take_report(&mut self, report: wire::AgentReport, now: Timestamp) -> ReportOrder {
         let last = report.log.iter().map(|line| line.sequence).max().unwrap_or(0);
         self.log_sequence = self.log_sequence.max(last);
         let before = self.last_report.as_ref();
         if before.is_some_and(|before| before.sequence >= report.sequence) {
-            return Heard::Overtaken;
+            return ReportOrder::Overtaken;
         }
         let was_silent = self.last_report_at.is_none_or(|at| now.duration_since(at) >= SILENCE);
-        let heard = if self.has_heard(&report) && !was_silent { Heard::Again } else { Heard::News };
+        let heard = if self.has_reported(&report) && !was_silent { ReportOrder::Again } else { ReportOrder::News };
         if !before.is_some_and(|before| before.plan == report.plan && before.steps == report.steps) {
             self.progress_at = Some(now);
         }
-        self.last_report = Some(wire::Report { log: Vec::new(), ..report });
+        self.last_report = Some(wire::AgentReport { log: Vec::new(), ..report });
         self.last_report_at = Some(now);
         heard
     }
 
     /// How fast the step goes that a report says is running. Told of a report that came late: what is known.
-    pub(crate) fn speed_of(&mut self, report: &wire::Report, now: Timestamp) -> Speed {
+    pub(crate) fn speed_of(&mut self, report: &wire::AgentReport, now: Timestamp) -> StepSpeed {
         if self.last_report.as_ref().is_none_or(|before| before.sequence < report.sequence) {
             let running = report.steps.iter().find(|step| step.state == wire::StepState::Running);
-            self.speed = running.map_or_else(Speed::default, |step| self.pace.observe(report.plan, step, now));
+            self.speed = running.map_or_else(StepSpeed::default, |step| self.pace.observe(report.plan, step, now));
         }
         self.speed
     }
 
     /// How fast the running step goes now, as far as that is known.
-    pub(crate) fn speed_now(&self, now: Timestamp) -> Speed {
+    pub(crate) fn speed_now(&self, now: Timestamp) -> StepSpeed {
         let is_fresh = self.progress_at.is_some_and(|at| now.duration_since(at) < SPEED_FRESH);
-        if is_fresh { self.speed } else { Speed::default() }
+        if is_fresh { self.speed } else { StepSpeed::default() }
     }
 
     /// These receipts are in the store, or were and had to make room for newer ones.
@@ -253,20 +253,20 @@ impl AgentView {
     }
 
     /// What the agent, which is at `plan`, does next. `is_shut`: nothing that destroys is begun.
-    pub(crate) fn verdict(&self, plan: u32, is_shut: bool) -> wire::Verdict {
+    pub(crate) fn verdict(&self, plan: u32, is_shut: bool) -> wire::AgentInstruction {
         if let Some(reason) = &self.abort {
-            return wire::Verdict::Abort { reason: reason.clone() };
+            return wire::AgentInstruction::Abort { reason: reason.clone() };
         }
-        let waits = |next: &wire::Plan| is_shut && next.steps.iter().any(wire::Step::is_destructive);
+        let waits = |next: &wire::AgentPlan| is_shut && next.steps.iter().any(wire::PlanStep::is_destructive);
         match &self.plan {
             Some(next) if next.number > plan && !self.held && !waits(next) => {
-                wire::Verdict::Plan { plan: next.clone() }
+                wire::AgentInstruction::Plan { plan: next.clone() }
             }
-            Some(_) | None => wire::Verdict::Continue,
+            Some(_) | None => wire::AgentInstruction::Continue,
         }
     }
 
-    pub(crate) fn set_plan(&mut self, plan: wire::Plan) {
+    pub(crate) fn set_plan(&mut self, plan: wire::AgentPlan) {
         if self.plan.as_ref().is_none_or(|current| current.number < plan.number) {
             self.plan = Some(plan);
             self.changed.notify_waiters();
@@ -311,13 +311,13 @@ impl Views {
 
     /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step
     /// finds that it is gone, since one that is under way must not give them again.
-    pub(crate) fn host_went(&mut self, key: &HostKey, uid: &str) {
+    pub(crate) fn remove_host(&mut self, key: &HostKey, uid: &str) {
         let Some(view) = self.hosts.get_mut(key).filter(|view| view.uid == uid) else { return };
-        let HostView { uid, made, revision, power, .. } = std::mem::take(view);
+        let LiveHost { uid, made, revision, power, .. } = std::mem::take(view);
         self.logins.forget_host(key);
         self.by_uid.remove(&uid);
         self.by_mac.retain(|_, owner| owner != key);
-        *view = HostView { uid, made, revision, power, ..HostView::default() };
+        *view = LiveHost { uid, made, revision, power, ..LiveHost::default() };
         self.host_events.publish(key, &HostEvent::Gone);
     }
 
@@ -362,7 +362,7 @@ impl Views {
     }
 
     /// The host of this UID, while it is there: no other one of its name.
-    pub(crate) fn host_of(&mut self, uid: &str) -> Option<&mut HostView> {
+    pub(crate) fn host_of(&mut self, uid: &str) -> Option<&mut LiveHost> {
         let key = self.by_uid.get(uid)?;
         self.hosts.get_mut(key)
     }
@@ -376,7 +376,7 @@ impl Views {
 
     /// Takes a host's identity in; `None` for a host that is gone. Late news of an earlier host of the same
     /// name is passed over: this one's orders to its BMC would be forgotten, and given again.
-    pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<Identity<'_>>) {
+    pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<StoredHostIdentity<'_>>) {
         let present = self.hosts.get(key).filter(|view| self.by_uid.get(&view.uid) == Some(key));
         let present = present.map(|view| view.uid.clone());
         if let Some(view) = self.hosts.get(key) {
@@ -390,7 +390,7 @@ impl Views {
                 self.hosts.remove(key);
             }
         }
-        let Some(Identity { uid, made, revision, macs }) = known else {
+        let Some(StoredHostIdentity { uid, made, revision, macs }) = known else {
             self.host_events.publish(key, &HostEvent::Gone);
             return;
         };
@@ -428,8 +428,8 @@ mod tests {
         HostKey { namespace: "default".into(), name: name.into() }
     }
 
-    fn known<'a>(uid: &'a str, made: Timestamp, revision: u64, macs: &'a [Mac]) -> Option<Identity<'a>> {
-        Some(Identity { uid, made, revision, macs })
+    fn known<'a>(uid: &'a str, made: Timestamp, revision: u64, macs: &'a [Mac]) -> Option<StoredHostIdentity<'a>> {
+        Some(StoredHostIdentity { uid, made, revision, macs })
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
         let mut views = Views::new(1, HostEvents::default());
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         assert!(views.host_of("one").is_some());
-        views.host_went(&key("a"), "one");
+        views.remove_host(&key("a"), "one");
         assert!(views.host_of("one").is_none());
         views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 2, &[]));
         assert!(views.host_of("one").is_none() && views.host_of("two").is_some());
@@ -502,7 +502,7 @@ mod tests {
         let orders = |views: &mut Views| views.hosts.get_mut(&key("a")).is_some_and(|view| view.power.take_on(3));
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 2, &[mac]));
         assert!(orders(&mut views));
-        views.host_went(&key("a"), "one");
+        views.remove_host(&key("a"), "one");
         assert!(views.by_uid.is_empty() && views.by_mac.is_empty());
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 2, &[mac]));
         assert!(views.hosts.contains_key(&key("a")) && !orders(&mut views));
@@ -521,8 +521,8 @@ mod tests {
         assert_eq!(agent.stored[0].index, u32::try_from(STORED_MAX).unwrap_or(0), "the last ones");
     }
 
-    fn report(sequence: u64, plan: u32) -> wire::Report {
-        wire::Report {
+    fn report(sequence: u64, plan: u32) -> wire::AgentReport {
+        wire::AgentReport {
             token: String::new(),
             key: wire::PublicKey([1; 32]),
             boot_id: String::new(),
@@ -543,13 +543,13 @@ mod tests {
         let at = |second| Timestamp::from_second(second).expect("a time");
         let mut agent = AgentView::default();
         agent.begin(1, wire::PublicKey([1; 32]));
-        assert_eq!(agent.take_report(report(1, 1), at(0)), Heard::News);
-        assert_eq!(agent.take_report(report(2, 1), at(2)), Heard::Again);
-        assert_eq!(agent.take_report(report(4, 2), at(4)), Heard::News);
-        assert_eq!(agent.take_report(report(3, 1), at(5)), Heard::Overtaken);
-        assert_eq!(agent.take_report(report(4, 2), at(5)), Heard::Overtaken, "a double");
+        assert_eq!(agent.take_report(report(1, 1), at(0)), ReportOrder::News);
+        assert_eq!(agent.take_report(report(2, 1), at(2)), ReportOrder::Again);
+        assert_eq!(agent.take_report(report(4, 2), at(4)), ReportOrder::News);
+        assert_eq!(agent.take_report(report(3, 1), at(5)), ReportOrder::Overtaken);
+        assert_eq!(agent.take_report(report(4, 2), at(5)), ReportOrder::Overtaken, "a double");
         assert_eq!(agent.last_report.as_ref().map(|report| report.plan), Some(2));
-        assert_eq!(agent.take_report(report(5, 2), at(100)), Heard::News, "it was taken for lost");
+        assert_eq!(agent.take_report(report(5, 2), at(100)), ReportOrder::News, "it was taken for lost");
         assert_eq!(agent.progress_at, Some(at(4)), "and gets nowhere all the same");
     }
 
@@ -558,51 +558,51 @@ mod tests {
         let mut agent = AgentView::default();
         agent.hold(true);
         agent.begin(1, wire::PublicKey([1; 32]));
-        agent.set_plan(wire::Plan { number: 1, attempt: 1, steps: vec![wire::Step::Inspect] });
-        assert_eq!(agent.verdict(0, false), wire::Verdict::Continue);
+        agent.set_plan(wire::AgentPlan { number: 1, attempt: 1, steps: vec![wire::PlanStep::Inspect] });
+        assert_eq!(agent.verdict(0, false), wire::AgentInstruction::Continue);
         agent.hold(false);
-        assert!(matches!(agent.verdict(0, false), wire::Verdict::Plan { .. }));
+        assert!(matches!(agent.verdict(0, false), wire::AgentInstruction::Plan { .. }));
         agent.hold(true);
         agent.set_abort("stop");
-        assert!(matches!(agent.verdict(0, false), wire::Verdict::Abort { .. }));
+        assert!(matches!(agent.verdict(0, false), wire::AgentInstruction::Abort { .. }));
     }
 
     #[test]
     fn behind_a_shut_gate_only_plans_that_destroy_wait() {
         let mut agent = AgentView::default();
-        let plan = |number, steps| wire::Plan { number, attempt: 1, steps };
-        agent.set_plan(plan(1, vec![wire::Step::Inspect]));
-        assert!(matches!(agent.verdict(0, true), wire::Verdict::Plan { .. }));
+        let plan = |number, steps| wire::AgentPlan { number, attempt: 1, steps };
+        agent.set_plan(plan(1, vec![wire::PlanStep::Inspect]));
+        assert!(matches!(agent.verdict(0, true), wire::AgentInstruction::Plan { .. }));
         let disk = wire::DiskIdentity::default();
         agent.set_plan(plan(
             2,
             vec![
-                wire::Step::ClearMetadata {
+                wire::PlanStep::ClearMetadata {
                     disk,
                     own_names: Vec::new(),
                     override_guards: false,
                     was_vacant: false,
                     is_named: false,
                 },
-                wire::Step::Reboot,
+                wire::PlanStep::Reboot,
             ],
         ));
-        assert_eq!(agent.verdict(1, true), wire::Verdict::Continue);
-        assert!(matches!(agent.verdict(1, false), wire::Verdict::Plan { .. }));
+        assert_eq!(agent.verdict(1, true), wire::AgentInstruction::Continue);
+        assert!(matches!(agent.verdict(1, false), wire::AgentInstruction::Plan { .. }));
         agent.set_abort("stop");
-        assert!(matches!(agent.verdict(1, true), wire::Verdict::Abort { .. }));
+        assert!(matches!(agent.verdict(1, true), wire::AgentInstruction::Abort { .. }));
     }
 
     #[test]
     fn a_plan_never_goes_back() {
         let mut agent = AgentView::default();
-        let plan = |number| wire::Plan { number, attempt: 1, steps: vec![wire::Step::Inspect] };
+        let plan = |number| wire::AgentPlan { number, attempt: 1, steps: vec![wire::PlanStep::Inspect] };
         agent.set_plan(plan(2));
         agent.set_plan(plan(1));
-        assert!(matches!(agent.verdict(1, false), wire::Verdict::Plan { plan } if plan.number == 2));
-        assert_eq!(agent.verdict(2, false), wire::Verdict::Continue);
+        assert!(matches!(agent.verdict(1, false), wire::AgentInstruction::Plan { plan } if plan.number == 2));
+        assert_eq!(agent.verdict(2, false), wire::AgentInstruction::Continue);
         agent.set_abort("old");
-        assert!(matches!(agent.verdict(1, false), wire::Verdict::Abort { .. }));
+        assert!(matches!(agent.verdict(1, false), wire::AgentInstruction::Abort { .. }));
     }
 
     /// A watch may tell of the earlier host after a step has read the later one from the store.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use firesteel_facts::{Arch, Mac};
 
-use crate::wire::{Options, Packet, code, printable};
+use crate::wire::{DhcpOptions, Packet, code, printable};
 
 /// Names that clients send are for people to read; a host name is at most this long.
 const NAME_BYTES_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub enum Class {
 
 /// The sender of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Client {
+pub struct DhcpRequester {
     pub mac: Mac,
     pub class: Class,
     /// What it can boot: all that option 93 lists, else what the vendor class names. Empty where neither says.
@@ -43,7 +43,7 @@ pub struct Client {
     pub relay: Option<Ipv4Addr>,
 }
 
-impl Client {
+impl DhcpRequester {
     pub fn of(packet: &Packet) -> Self {
         let options = &packet.options;
         let user_class = options.get(code::USER_CLASS).and_then(user_class);
@@ -82,12 +82,12 @@ fn class(vendor_class: Option<&str>) -> Class {
     }
 }
 
-fn archs(options: &Options, vendor_class: Option<&str>) -> Vec<Arch> {
+fn archs(options: &DhcpOptions, vendor_class: Option<&str>) -> Vec<Arch> {
     let listed = options.get(code::ARCHITECTURE).map(Arch::list).unwrap_or_default();
     if listed.is_empty() { vendor_class.and_then(Arch::of_class).into_iter().collect() } else { listed }
 }
 
-fn uuid(options: &Options) -> Option<[u8; 16]> {
+fn uuid(options: &DhcpOptions) -> Option<[u8; 16]> {
     let (kind, bytes) = options.get(code::MACHINE_UUID)?.split_first()?;
     let bytes = <[u8; 16]>::try_from(bytes).ok()?;
     // Type 0 is the only one (RFC 4578 §2.3). Boards that were never given a UUID send all ones or
@@ -109,14 +109,14 @@ fn user_class(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Operation;
+    use crate::wire::DhcpOperation;
 
-    fn client(options: &[(u8, &[u8])]) -> Client {
-        let mut packet = Packet::new(Operation::Request, 1, Mac([2, 0, 0, 0, 0, 1]));
+    fn client(options: &[(u8, &[u8])]) -> DhcpRequester {
+        let mut packet = Packet::new(DhcpOperation::Request, 1, Mac([2, 0, 0, 0, 0, 1]));
         for (code, value) in options {
             packet.options.set(*code, *value);
         }
-        Client::of(&packet)
+        DhcpRequester::of(&packet)
     }
 
     #[test]
@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn the_relay_is_the_one_that_the_packet_names() {
-        let mut packet = Packet::new(Operation::Request, 1, Mac([2, 0, 0, 0, 0, 1]));
-        assert_eq!(Client::of(&packet).relay, None);
+        let mut packet = Packet::new(DhcpOperation::Request, 1, Mac([2, 0, 0, 0, 0, 1]));
+        assert_eq!(DhcpRequester::of(&packet).relay, None);
         packet.giaddr = Ipv4Addr::new(10, 78, 0, 1);
-        assert_eq!(Client::of(&packet).relay, Some(packet.giaddr));
+        assert_eq!(DhcpRequester::of(&packet).relay, Some(packet.giaddr));
     }
 
     #[test]

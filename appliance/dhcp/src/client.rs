@@ -8,8 +8,8 @@
 //! ```
 //!
 //! It must not know sockets or interfaces. The caller, after every `handle_*`, sends what
-//! [`Client::poll_transmit`] yields until it yields nothing, waits until [`Client::poll_timeout`]
-//! at most, and puts [`Client::lease`] onto the interface whenever it changed.
+//! [`DhcpClient::poll_transmit`] yields until it yields nothing, waits until [`DhcpClient::poll_timeout`]
+//! at most, and puts [`DhcpClient::lease`] onto the interface whenever it changed.
 //! Time is `Instant`: leases run on although the wall clock gets set meanwhile.
 
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use firesteel_facts::Mac;
 
-use crate::wire::{self, MessageType, Operation, Packet, code};
+use crate::wire::{self, DhcpOperation, MessageType, Packet, code};
 
 /// The wait before the first repetition. RFC 2131 §4.1 suggests 4 s on 10 Mbit/s Ethernet; the
 /// usual loss at boot is a switch port that does not forward yet, and there asking again is free.
@@ -39,7 +39,7 @@ const MESSAGE_BYTES_MAX: u16 = 1500;
 
 /// What the server granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
+pub struct GrantedAddress {
     pub address: Ipv4Addr,
     pub prefix_length: u8,
     pub router: Option<Ipv4Addr>,
@@ -54,7 +54,7 @@ pub struct Bound {
 
 /// A message to send from port 68 to port 67.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
+pub struct ClientDatagram {
     /// From 0.0.0.0 and to 255.255.255.255, unless the lease exists and is renewed with its server.
     pub source: Ipv4Addr,
     pub destination: Ipv4Addr,
@@ -62,24 +62,24 @@ pub struct Transmit {
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum DhcpClientState {
     Selecting { retry: Retry },
-    Requesting { offer: Offer, retry: Retry },
-    Bound { grant: Grant },
-    Renewing { grant: Grant, retry_at: Instant },
-    Rebinding { grant: Grant, retry_at: Instant },
+    Requesting { offer: ServerOffer, retry: Retry },
+    Bound { grant: ClientLease },
+    Renewing { grant: ClientLease, retry_at: Instant },
+    Rebinding { grant: ClientLease, retry_at: Instant },
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Offer {
+struct ServerOffer {
     address: Ipv4Addr,
     server: Ipv4Addr,
 }
 
 /// A lease with its three moments (RFC 2131 §4.4.5).
 #[derive(Debug, Clone)]
-struct Grant {
-    bound: Bound,
+struct ClientLease {
+    bound: GrantedAddress,
     renew_at: Instant,
     rebind_at: Instant,
     expires_at: Instant,
@@ -93,23 +93,23 @@ struct Retry {
 
 /// One interface's client.
 #[derive(Debug)]
-pub struct Client {
+pub struct DhcpClient {
     mac: Mac,
     hostname: Option<String>,
-    random: Random,
+    random: TransactionIdSource,
     xid: u32,
     /// When the current exchange began, for `secs` (relays and servers rank by it) and for the
     /// lease, which counts from the REQUEST and not from its answer.
     began_at: Instant,
     requested_at: Instant,
-    state: State,
-    outbox: Option<Transmit>,
+    state: DhcpClientState,
+    outbox: Option<ClientDatagram>,
 }
 
-impl Client {
+impl DhcpClient {
     /// Starts in INIT; the first DISCOVER is due at once. `xid_seed` should differ between boots.
     pub fn new(mac: Mac, xid_seed: u64, hostname: Option<&str>, now: Instant) -> Self {
-        let mut random = Random(
+        let mut random = TransactionIdSource(
             xid_seed ^ u64::from_be_bytes([0x5e, 0xed, mac.0[0], mac.0[1], mac.0[2], mac.0[3], mac.0[4], mac.0[5]]),
         );
         let xid = random.next();
@@ -120,7 +120,7 @@ impl Client {
             xid,
             began_at: now,
             requested_at: now,
-            state: State::Selecting { retry: Retry { at: now, sent: 0 } },
+            state: DhcpClientState::Selecting { retry: Retry { at: now, sent: 0 } },
             outbox: None,
         };
         client.handle_timeout(now);
@@ -128,27 +128,27 @@ impl Client {
     }
 
     /// The lease in force.
-    pub fn lease(&self) -> Option<&Bound> {
+    pub fn lease(&self) -> Option<&GrantedAddress> {
         match &self.state {
-            State::Selecting { .. } | State::Requesting { .. } => None,
-            State::Bound { grant } | State::Renewing { grant, .. } | State::Rebinding { grant, .. } => {
-                Some(&grant.bound)
-            }
+            DhcpClientState::Selecting { .. } | DhcpClientState::Requesting { .. } => None,
+            DhcpClientState::Bound { grant }
+            | DhcpClientState::Renewing { grant, .. }
+            | DhcpClientState::Rebinding { grant, .. } => Some(&grant.bound),
         }
     }
 
     /// The message to send now, if any.
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self) -> Option<ClientDatagram> {
         self.outbox.take()
     }
 
-    /// When to call [`Client::handle_timeout`] next.
+    /// When to call [`DhcpClient::handle_timeout`] next.
     pub fn poll_timeout(&self) -> Instant {
         match &self.state {
-            State::Selecting { retry } | State::Requesting { retry, .. } => retry.at,
-            State::Bound { grant } => grant.renew_at,
-            State::Renewing { grant, retry_at } => (*retry_at).min(grant.rebind_at),
-            State::Rebinding { grant, retry_at } => (*retry_at).min(grant.expires_at),
+            DhcpClientState::Selecting { retry } | DhcpClientState::Requesting { retry, .. } => retry.at,
+            DhcpClientState::Bound { grant } => grant.renew_at,
+            DhcpClientState::Renewing { grant, retry_at } => (*retry_at).min(grant.rebind_at),
+            DhcpClientState::Rebinding { grant, retry_at } => (*retry_at).min(grant.expires_at),
         }
     }
 
@@ -158,10 +158,12 @@ impl Client {
             return;
         }
         match self.state.clone() {
-            State::Selecting { retry } => self.discover(now, retry.sent),
-            State::Requesting { retry, .. } if retry.sent >= REQUESTS_MAX => self.restart(now),
-            State::Requesting { offer, retry } => self.request(now, offer, retry.sent),
-            State::Bound { grant } | State::Renewing { grant, .. } | State::Rebinding { grant, .. } => {
+            DhcpClientState::Selecting { retry } => self.discover(now, retry.sent),
+            DhcpClientState::Requesting { retry, .. } if retry.sent >= REQUESTS_MAX => self.restart(now),
+            DhcpClientState::Requesting { offer, retry } => self.request(now, offer, retry.sent),
+            DhcpClientState::Bound { grant }
+            | DhcpClientState::Renewing { grant, .. }
+            | DhcpClientState::Rebinding { grant, .. } => {
                 self.extend(now, grant);
             }
         }
@@ -170,32 +172,34 @@ impl Client {
     /// Takes a datagram that came to port 68; whatever is no answer to our question is ignored.
     pub fn handle_packet(&mut self, now: Instant, bytes: &[u8]) {
         let Ok(packet) = wire::decode(bytes) else { return };
-        if packet.operation != Operation::Reply || packet.xid != self.xid || packet.mac != self.mac {
+        if packet.operation != DhcpOperation::Reply || packet.xid != self.xid || packet.mac != self.mac {
             return;
         }
         let Some(kind) = packet.options.message_type() else { return };
         match (kind, &self.state) {
-            (MessageType::Offer, State::Selecting { .. }) => {
+            (MessageType::Offer, DhcpClientState::Selecting { .. }) => {
                 let Some(server) = packet.options.address(code::SERVER_ID) else { return };
                 if is_usable(packet.yiaddr) {
-                    self.request(now, Offer { address: packet.yiaddr, server }, 0);
+                    self.request(now, ServerOffer { address: packet.yiaddr, server }, 0);
                 }
             }
-            (MessageType::Ack, State::Requesting { offer, .. }) if offer.address == packet.yiaddr => {
+            (MessageType::Ack, DhcpClientState::Requesting { offer, .. }) if offer.address == packet.yiaddr => {
                 self.bind(now, &packet, offer.server);
             }
-            (MessageType::Ack, State::Renewing { grant, .. } | State::Rebinding { grant, .. })
+            (MessageType::Ack, DhcpClientState::Renewing { grant, .. } | DhcpClientState::Rebinding { grant, .. })
                 if grant.bound.address == packet.yiaddr =>
             {
                 self.bind(now, &packet, grant.bound.server);
             }
             // Only the server that we asked may refuse; another one's NAK is not about us.
-            (MessageType::Nak, State::Requesting { offer, .. })
+            (MessageType::Nak, DhcpClientState::Requesting { offer, .. })
                 if packet.options.address(code::SERVER_ID).is_none_or(|server| server == offer.server) =>
             {
                 self.refused(now);
             }
-            (MessageType::Nak, State::Renewing { .. } | State::Rebinding { .. }) => self.refused(now),
+            (MessageType::Nak, DhcpClientState::Renewing { .. } | DhcpClientState::Rebinding { .. }) => {
+                self.refused(now)
+            }
             _ => {}
         }
     }
@@ -210,16 +214,16 @@ impl Client {
     fn refused(&mut self, now: Instant) {
         self.xid = self.random.next();
         self.began_at = now;
-        self.state = State::Selecting { retry: Retry { at: now + RETRY_FIRST, sent: 0 } };
+        self.state = DhcpClientState::Selecting { retry: Retry { at: now + RETRY_FIRST, sent: 0 } };
     }
 
     fn discover(&mut self, now: Instant, sent: u32) {
         let packet = self.message(now, MessageType::Discover);
         self.send(&packet, None);
-        self.state = State::Selecting { retry: self.retry(now, sent) };
+        self.state = DhcpClientState::Selecting { retry: self.retry(now, sent) };
     }
 
-    fn request(&mut self, now: Instant, offer: Offer, sent: u32) {
+    fn request(&mut self, now: Instant, offer: ServerOffer, sent: u32) {
         if sent == 0 {
             self.requested_at = now;
         }
@@ -227,16 +231,16 @@ impl Client {
         packet.options.set(code::REQUESTED_ADDRESS, offer.address.octets());
         packet.options.set(code::SERVER_ID, offer.server.octets());
         self.send(&packet, None);
-        self.state = State::Requesting { offer, retry: self.retry(now, sent) };
+        self.state = DhcpClientState::Requesting { offer, retry: self.retry(now, sent) };
     }
 
     /// T1 and T2 passed or a repetition is due: ask the server, then anyone, then start over.
-    fn extend(&mut self, now: Instant, grant: Grant) {
+    fn extend(&mut self, now: Instant, grant: ClientLease) {
         if now >= grant.expires_at {
             self.restart(now);
             return;
         }
-        if matches!(self.state, State::Bound { .. }) {
+        if matches!(self.state, DhcpClientState::Bound { .. }) {
             self.xid = self.random.next();
             self.began_at = now;
         }
@@ -249,22 +253,22 @@ impl Client {
         if now >= grant.rebind_at {
             self.send(&packet, Some((grant.bound.address, Ipv4Addr::BROADCAST)));
             let retry_at = now + ((grant.expires_at - now) / 2).max(RENEW_RETRY_SHORTEST);
-            self.state = State::Rebinding { grant, retry_at };
+            self.state = DhcpClientState::Rebinding { grant, retry_at };
         } else {
             self.send(&packet, Some((grant.bound.address, grant.bound.server)));
             let retry_at = now + ((grant.rebind_at - now) / 2).max(RENEW_RETRY_SHORTEST);
-            self.state = State::Renewing { grant, retry_at };
+            self.state = DhcpClientState::Renewing { grant, retry_at };
         }
     }
 
     fn bind(&mut self, now: Instant, packet: &Packet, asked: Ipv4Addr) {
         let Some(grant) = self.grant(packet, asked) else { return };
         if grant.expires_at > now {
-            self.state = State::Bound { grant };
+            self.state = DhcpClientState::Bound { grant };
         }
     }
 
-    fn grant(&self, packet: &Packet, asked: Ipv4Addr) -> Option<Grant> {
+    fn grant(&self, packet: &Packet, asked: Ipv4Addr) -> Option<ClientLease> {
         let options = &packet.options;
         if !is_usable(packet.yiaddr) {
             return None;
@@ -276,7 +280,7 @@ impl Client {
         };
         let rebind = span(code::REBINDING_TIME, lease_time * 7 / 8).min(lease_time);
         let renew = span(code::RENEWAL_TIME, lease_time / 2).min(rebind);
-        let bound = Bound {
+        let bound = GrantedAddress {
             address: packet.yiaddr,
             prefix_length: prefix_length(options.address(code::SUBNET_MASK), packet.yiaddr)?,
             router: options.addresses(code::ROUTER).first().copied(),
@@ -288,11 +292,11 @@ impl Client {
             lease_time,
         };
         let from = self.requested_at;
-        Some(Grant { bound, renew_at: from + renew, rebind_at: from + rebind, expires_at: from + lease_time })
+        Some(ClientLease { bound, renew_at: from + renew, rebind_at: from + rebind, expires_at: from + lease_time })
     }
 
     fn message(&self, now: Instant, kind: MessageType) -> Packet {
-        let mut packet = Packet::new(Operation::Request, self.xid, self.mac);
+        let mut packet = Packet::new(DhcpOperation::Request, self.xid, self.mac);
         packet.secs = u16::try_from((now - self.began_at).as_secs()).unwrap_or(u16::MAX);
         // Before an address is set the kernel delivers broadcasts only.
         packet.broadcast = true;
@@ -320,7 +324,7 @@ impl Client {
     fn send(&mut self, packet: &Packet, between: Option<(Ipv4Addr, Ipv4Addr)>) {
         let (source, destination) = between.unwrap_or((Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST));
         if let Ok(bytes) = wire::encode(packet) {
-            self.outbox = Some(Transmit { source, destination, bytes });
+            self.outbox = Some(ClientDatagram { source, destination, bytes });
         }
     }
 
@@ -351,9 +355,9 @@ fn prefix_length(mask: Option<Ipv4Addr>, address: Ipv4Addr) -> Option<u8> {
 
 /// splitmix64: transaction ids that differ between boots, not secrets.
 #[derive(Debug)]
-struct Random(u64);
+struct TransactionIdSource(u64);
 
-impl Random {
+impl TransactionIdSource {
     fn next(&mut self) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -22,12 +22,12 @@ const DOMAIN_BYTES_MAX: usize = 253;
 
 /// An IPv4 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
+pub struct Ipv4Network {
     pub address: Ipv4Addr,
     pub prefix_length: u8,
 }
 
-impl Network {
+impl Ipv4Network {
     /// The network that an interface's own address lies in.
     pub fn of(address: Ipv4Addr, prefix_length: u8) -> Self {
         let network = Self { address, prefix_length: prefix_length.min(32) };
@@ -80,7 +80,7 @@ impl Pool {
 /// One network whose hosts are served, on the interface itself or behind a relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subnet {
-    pub network: Network,
+    pub network: Ipv4Network,
     /// `None`: reservations only.
     pub pool: Option<Pool>,
     pub router: Option<Ipv4Addr>,
@@ -95,7 +95,7 @@ pub struct Reservation {
 
 /// Everything that the server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct DhcpConfig {
     /// Our address on the interface: server identifier and source of replies.
     pub server_address: Ipv4Addr,
     /// The network of the interface.
@@ -120,17 +120,17 @@ pub const KNOWN_SHARE: u32 = 4;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ConfigError {
     #[error("the server's address {address} is no host address of {}/{}", network.address, network.prefix_length)]
-    ServerAddress { address: Ipv4Addr, network: Network },
+    ServerAddress { address: Ipv4Addr, network: Ipv4Network },
     #[error("the pool {first} to {last} is empty: its first address is above its last")]
     PoolEmpty { first: Ipv4Addr, last: Ipv4Addr },
     #[error("the pool {first} to {last} leaves the network {}/{}", network.address, network.prefix_length)]
-    PoolOutside { first: Ipv4Addr, last: Ipv4Addr, network: Network },
+    PoolOutside { first: Ipv4Addr, last: Ipv4Addr, network: Ipv4Network },
     #[error("the pools have {0} addresses in all, more than {POOL_ADDRESSES_MAX}")]
     PoolTooLarge(u64),
     #[error("the networks of {0} and {1} overlap")]
     Overlap(Ipv4Addr, Ipv4Addr),
     #[error("the router {router} is not in {}/{}", network.address, network.prefix_length)]
-    Router { router: Ipv4Addr, network: Network },
+    Router { router: Ipv4Addr, network: Ipv4Network },
     #[error("the address {address} reserved for {mac} is no free host address of a served network")]
     Reservation { mac: Mac, address: Ipv4Addr },
     #[error("{0} is reserved twice")]
@@ -145,7 +145,7 @@ pub enum ConfigError {
     TooManyServers,
 }
 
-impl Config {
+impl DhcpConfig {
     /// Tells the first thing that makes this configuration unfit.
     pub fn check(&self) -> Result<(), ConfigError> {
         let network = self.local.network;
@@ -271,9 +271,9 @@ fn is_name(name: &str, bytes_max: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn config() -> Config {
-        let network = Network::of(Ipv4Addr::new(10, 0, 0, 1), 24);
-        Config {
+    fn config() -> DhcpConfig {
+        let network = Ipv4Network::of(Ipv4Addr::new(10, 0, 0, 1), 24);
+        DhcpConfig {
             server_address: Ipv4Addr::new(10, 0, 0, 1),
             local: Subnet {
                 network,
@@ -292,20 +292,20 @@ mod tests {
 
     #[test]
     fn networks_know_their_ends() {
-        let network = Network::of(Ipv4Addr::new(10, 1, 2, 3), 20);
+        let network = Ipv4Network::of(Ipv4Addr::new(10, 1, 2, 3), 20);
         assert_eq!(network.address, Ipv4Addr::new(10, 1, 0, 0));
         assert_eq!(network.mask(), Ipv4Addr::new(255, 255, 240, 0));
         assert_eq!(network.broadcast(), Ipv4Addr::new(10, 1, 15, 255));
         assert!(!network.is_host(network.address) && !network.is_host(network.broadcast()));
         assert!(!network.contains(Ipv4Addr::new(10, 1, 16, 0)));
-        assert!(Network::of(Ipv4Addr::new(10, 0, 0, 0), 0).contains(Ipv4Addr::BROADCAST));
+        assert!(Ipv4Network::of(Ipv4Addr::new(10, 0, 0, 0), 0).contains(Ipv4Addr::BROADCAST));
     }
 
     #[test]
     fn each_mistake_has_its_own_answer() {
         assert_eq!(config().check(), Ok(()));
         let address = Ipv4Addr::new(10, 0, 0, 0);
-        let bad = Config { server_address: address, ..config() };
+        let bad = DhcpConfig { server_address: address, ..config() };
         assert!(matches!(bad.check(), Err(ConfigError::ServerAddress { .. })));
 
         let mut bad = config();
@@ -339,12 +339,12 @@ mod tests {
         let reserved: Vec<u8> = good.reservations.keys().map(|mac| mac.0[5]).collect();
         assert_eq!((reserved, good.check()), (vec![3, 9], Ok(())));
 
-        let bad = Config { domain: Some("a b".into()), ..config() };
+        let bad = DhcpConfig { domain: Some("a b".into()), ..config() };
         assert!(matches!(bad.check(), Err(ConfigError::Name(_))));
-        let bad = Config { lease_time: Duration::from_secs(1), ..config() };
+        let bad = DhcpConfig { lease_time: Duration::from_secs(1), ..config() };
         assert!(matches!(bad.check(), Err(ConfigError::LeaseTime(_))));
         let mut bad = config();
-        bad.local.network = Network::of(bad.server_address, 8);
+        bad.local.network = Ipv4Network::of(bad.server_address, 8);
         bad.local.pool = Some(Pool { first: Ipv4Addr::new(10, 1, 0, 0), last: Ipv4Addr::new(10, 3, 0, 0) });
         assert!(matches!(bad.check(), Err(ConfigError::PoolTooLarge(_))));
     }

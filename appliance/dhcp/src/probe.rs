@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use firesteel_facts::Mac;
 
-use crate::wire::{self, MessageType, Operation, Packet, WireError, code};
+use crate::wire::{self, DhcpOperation, MessageType, Packet, WireError, code};
 
 /// An OFFER that was not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct OtherServer {
 
 /// A DISCOVER that no real client sends; answers come by broadcast.
 pub fn discover(mac: Mac, xid: u32) -> Result<Vec<u8>, WireError> {
-    let mut packet = Packet::new(Operation::Request, xid, mac);
+    let mut packet = Packet::new(DhcpOperation::Request, xid, mac);
     packet.broadcast = true;
     packet.options.set_message_type(MessageType::Discover);
     // As a PXE client, so that proxy servers, which speak to those only, are found as well.
@@ -36,7 +36,7 @@ pub fn discover(mac: Mac, xid: u32) -> Result<Vec<u8>, WireError> {
 /// Reads a datagram that came to port 68 after [`discover`].
 pub fn read_offer(bytes: &[u8], mac: Mac, xid: u32) -> Option<OtherServer> {
     let packet = wire::decode(bytes).ok()?;
-    let ours = packet.operation == Operation::Reply && packet.xid == xid && packet.mac == mac;
+    let ours = packet.operation == DhcpOperation::Reply && packet.xid == xid && packet.mac == mac;
     if !ours || packet.options.message_type() != Some(MessageType::Offer) {
         return None;
     }
@@ -58,7 +58,7 @@ mod tests {
         assert!(question.len() >= 300);
         assert_eq!(read_offer(&question, mac, 7), None, "a request is no offer");
 
-        let mut offer = Packet::new(Operation::Reply, 7, mac);
+        let mut offer = Packet::new(DhcpOperation::Reply, 7, mac);
         offer.options.set_message_type(MessageType::Offer);
         offer.options.set(code::SERVER_ID, [10, 0, 0, 1]);
         offer.yiaddr = Ipv4Addr::new(10, 0, 0, 50);

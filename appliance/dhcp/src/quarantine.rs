@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::config::{Config, KNOWN_SHARE};
+use crate::config::{DhcpConfig, KNOWN_SHARE};
 
 /// How long a declined address rests: another machine uses it without asking us, and that takes a person
 /// to find out.
@@ -31,7 +31,7 @@ const DECLINED_MAX: usize = 8;
 
 /// A declined address and the end of its rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
+pub struct QuarantinedAddress {
     pub address: Ipv4Addr,
     pub until: Timestamp,
 }
@@ -92,7 +92,12 @@ fn is_recent(at: Timestamp, now: Timestamp) -> bool {
 
 impl Quarantine {
     /// Takes in a rest that is on disk. One that was written while the clock was wrong is no longer than any other.
-    pub(crate) fn load(&mut self, config: &Config, Rest { address, until }: Rest, now: Timestamp) {
+    pub(crate) fn load(
+        &mut self,
+        config: &DhcpConfig,
+        QuarantinedAddress { address, until }: QuarantinedAddress,
+        now: Timestamp,
+    ) {
         let latest = now.checked_add(DECLINE_REST).unwrap_or(Timestamp::MAX);
         if !self.is_full(config, address) {
             self.begin(address, until.min(latest));
@@ -100,7 +105,13 @@ impl Quarantine {
     }
 
     /// Decides what becomes of an address that this client declines.
-    pub(crate) fn decline(&mut self, config: &Config, mac: Mac, address: Ipv4Addr, now: Timestamp) -> DeclineOutcome {
+    pub(crate) fn decline(
+        &mut self,
+        config: &DhcpConfig,
+        mac: Mac,
+        address: Ipv4Addr,
+        now: Timestamp,
+    ) -> DeclineOutcome {
         self.make_room(config, mac, now);
         let decliner = self.decliners.entry(mac).or_default();
         decliner.forget_old(now);
@@ -121,7 +132,7 @@ impl Quarantine {
         DeclineOutcome::Rests { until }
     }
 
-    fn is_full(&self, config: &Config, address: Ipv4Addr) -> bool {
+    fn is_full(&self, config: &DhcpConfig, address: Ipv4Addr) -> bool {
         let pool = config.subnet_of(address).and_then(|subnet| subnet.pool).filter(|pool| pool.contains(address));
         let of_pool = pool.is_some_and(|pool| {
             let resting = self.resting.range(pool.first..=pool.last).count();
@@ -131,7 +142,7 @@ impl Quarantine {
     }
 
     /// Forgets the client whose last DECLINE is oldest, of strangers first.
-    fn make_room(&mut self, config: &Config, mac: Mac, now: Timestamp) {
+    fn make_room(&mut self, config: &DhcpConfig, mac: Mac, now: Timestamp) {
         if self.decliners.len() < DECLINERS_MAX || self.decliners.contains_key(&mac) {
             return;
         }

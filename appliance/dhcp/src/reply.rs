@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 
 use firesteel_facts::Mac;
 
-use crate::classify::{Class, Client};
-use crate::config::{Config, Subnet};
-use crate::wire::{self, FILE_BYTES_MAX, MessageType, Operation, Packet, WireError, code};
+use crate::classify::{Class, DhcpRequester};
+use crate::config::{DhcpConfig, Subnet};
+use crate::wire::{self, DhcpOperation, FILE_BYTES_MAX, MessageType, Packet, WireError, code};
 
 /// One option holds that much. RFC 3396 would split longer ones, and neither iPXE nor EDK2 joins them.
 pub const BOOT_FILE_BYTES_MAX: usize = 255;
@@ -63,16 +63,16 @@ pub enum Destination {
 }
 
 /// Who asked, what, and from where.
-pub(crate) struct Asked<'a> {
+pub(crate) struct DhcpRequestContext<'a> {
     pub(crate) request: &'a Packet,
-    pub(crate) client: &'a Client,
-    pub(crate) config: &'a Config,
+    pub(crate) client: &'a DhcpRequester,
+    pub(crate) config: &'a DhcpConfig,
     pub(crate) subnet: &'a Subnet,
     /// Whom the client is to name when it takes the offer: us, or the relay that speaks for us (RFC 5107).
     pub(crate) server_id: Ipv4Addr,
 }
 
-impl Asked<'_> {
+impl DhcpRequestContext<'_> {
     /// An OFFER or an ACK that grants `address`.
     pub(crate) fn grant(&self, kind: MessageType, address: Ipv4Addr, boot: Option<&BootAnswer>) -> Packet {
         let mut reply = self.reply(kind);
@@ -154,7 +154,7 @@ impl Asked<'_> {
 
     fn reply(&self, kind: MessageType) -> Packet {
         let request = self.request;
-        let mut reply = Packet::new(Operation::Reply, request.xid, request.mac);
+        let mut reply = Packet::new(DhcpOperation::Reply, request.xid, request.mac);
         reply.broadcast = request.broadcast;
         reply.giaddr = request.giaddr;
         reply.options.set_message_type(kind);

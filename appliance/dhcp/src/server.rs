@@ -1,10 +1,10 @@
 //! The DHCPv4 server: requests and the time go in, replies, lease changes and events come out.
 //!
-//! The caller, after every `handle_*`, drains [`Engine::poll_output`] until it yields nothing, and
-//! calls [`Engine::handle_timeout`] at [`Engine::poll_timeout`] at the latest.
+//! The caller, after every `handle_*`, drains [`DhcpEngine::poll_output`] until it yields nothing, and
+//! calls [`DhcpEngine::handle_timeout`] at [`DhcpEngine::poll_timeout`] at the latest.
 //!
-//! **A lease is on disk before its ACK.** A granted REQUEST yields [`Output::Commit`] only; the ACK
-//! comes out after [`Engine::handle_committed`] said that the changes are durable. A failed commit
+//! **A lease is on disk before its ACK.** A granted REQUEST yields [`DhcpOutput::Commit`] only; the ACK
+//! comes out after [`DhcpEngine::handle_committed`] said that the changes are durable. A failed commit
 //! sends nothing: the client asks again, and until then the address stays set aside in memory, which
 //! hurts nobody.
 //!
@@ -19,7 +19,7 @@
 //!
 //! It must not know sockets, files, resources or boot files.
 
-mod given_back;
+mod release_decline;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -27,15 +27,15 @@ use std::net::Ipv4Addr;
 use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::book::{Book, Lease, LeaseChange, Refusal};
-use crate::classify::Client;
-use crate::config::{Config, ConfigError, KNOWN_SHARE, Subnet};
+use crate::classify::DhcpRequester;
+use crate::config::{ConfigError, DhcpConfig, KNOWN_SHARE, Subnet};
 use crate::hardware::{self, OtherHardware};
-use crate::quarantine::{DeclineOutcome, Rest};
+use crate::lease_book::{Lease, LeaseBook, LeaseChange, LeaseRefusal};
+use crate::quarantine::{DeclineOutcome, QuarantinedAddress};
 use crate::rate::Rates;
 use crate::relay;
-use crate::reply::{Asked, BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
-use crate::wire::{self, MessageType, Operation, Packet, code};
+use crate::reply::{BOOT_FILE_BYTES_MAX, BootAnswer, Destination, DhcpRequestContext};
+use crate::wire::{self, DhcpOperation, MessageType, Packet, code};
 
 /// ACKs that wait for the disk. One batch of the lease database holds some hundred; beyond that the
 /// disk does not keep up, and clients that ask again later are the best queue.
@@ -45,49 +45,49 @@ pub const COMMITS_STRANGERS_MAX: usize = COMMITS_MAX - COMMITS_MAX / KNOWN_SHARE
 /// RFC 1542 §4.1.1: more hops are a loop of relays.
 const HOPS_MAX: u8 = 16;
 /// What a client that boots gets, if anything; must not block.
-pub type BootAnswers<'a> = dyn Fn(&Client) -> Option<BootAnswer> + 'a;
+pub type BootAnswers<'a> = dyn Fn(&DhcpRequester) -> Option<BootAnswer> + 'a;
 
 /// A datagram that came to port 67.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival<'a> {
+pub struct ReceivedDatagram<'a> {
     /// The index of the interface that it came in by; the reply goes out there and nowhere else.
     pub interface: u32,
     pub bytes: &'a [u8],
 }
 
-/// Names one [`Output::Commit`].
+/// Names one [`DhcpOutput::Commit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitId(pub u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
+pub struct ServerDatagram {
     pub interface: u32,
     pub destination: Destination,
     pub bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    Transmit(Transmit),
-    /// Write all of it or nothing, then call [`Engine::handle_committed`].
+pub enum DhcpOutput {
+    Transmit(ServerDatagram),
+    /// Write all of it or nothing, then call [`DhcpEngine::handle_committed`].
     Commit {
         id: CommitId,
         changes: Vec<LeaseChange>,
     },
-    Event(Event),
+    Event(DhcpEvent),
     /// A client that is not served, because it is not on Ethernet.
     OtherHardware(OtherHardware),
 }
 
 /// Something for the timeline of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    pub client: Client,
-    pub what: What,
+pub struct DhcpEvent {
+    pub client: DhcpRequester,
+    pub what: DhcpEventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum DhcpEventKind {
     Offered {
         address: Ipv4Addr,
     },
@@ -113,7 +113,7 @@ pub enum What {
     },
     Refused {
         address: Ipv4Addr,
-        reason: Refusal,
+        reason: LeaseRefusal,
     },
     /// The client took another server's offer.
     TookAnother {
@@ -135,7 +135,7 @@ pub enum What {
 
 /// What was not answered, and why.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DropCounts {
     /// No DHCP request of an Ethernet client.
     pub malformed: u64,
     /// Relayed from a network that is not served.
@@ -146,53 +146,58 @@ pub struct Dropped {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingCommit {
     /// The ACK of a lease, and when the lease ends.
-    granted: Option<(Transmit, Timestamp)>,
-    client: Client,
+    granted: Option<(ServerDatagram, Timestamp)>,
+    client: DhcpRequester,
     address: Ipv4Addr,
     is_stranger: bool,
 }
 
 /// The server of one interface.
 #[derive(Debug)]
-pub struct Engine {
-    config: Config,
-    book: Book,
+pub struct DhcpEngine {
+    config: DhcpConfig,
+    book: LeaseBook,
     rates: Rates,
-    waiting: BTreeMap<CommitId, Waiting>,
+    waiting: BTreeMap<CommitId, PendingCommit>,
     /// How many of these are of strangers.
     strangers_waiting: usize,
     last_commit: CommitId,
-    outputs: VecDeque<Output>,
-    dropped: Dropped,
+    outputs: VecDeque<DhcpOutput>,
+    dropped: DropCounts,
 }
 
-impl Engine {
+impl DhcpEngine {
     /// Starts with the leases and rests that are on disk.
-    pub fn new(config: Config, leases: Vec<Lease>, rests: Vec<Rest>, now: Timestamp) -> Result<Self, ConfigError> {
+    pub fn new(
+        config: DhcpConfig,
+        leases: Vec<Lease>,
+        rests: Vec<QuarantinedAddress>,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
-            book: Book::load(&config, leases, rests, now),
+            book: LeaseBook::load(&config, leases, rests, now),
             config,
             rates: Rates::default(),
             waiting: BTreeMap::new(),
             strangers_waiting: 0,
             last_commit: CommitId(0),
             outputs: VecDeque::new(),
-            dropped: Dropped::default(),
+            dropped: DropCounts::default(),
         })
     }
 
     /// Changes what is served; leases that still fit go on.
-    pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
+    pub fn reconfigure(&mut self, config: DhcpConfig) -> Result<(), ConfigError> {
         config.check()?;
         self.book.reconfigure(&config);
         self.config = config;
         Ok(())
     }
 
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &DhcpConfig {
         &self.config
     }
 
@@ -201,11 +206,11 @@ impl Engine {
         self.book.leases()
     }
 
-    pub fn dropped(&self) -> Dropped {
+    pub fn dropped(&self) -> DropCounts {
         self.dropped
     }
 
-    pub fn poll_output(&mut self) -> Option<Output> {
+    pub fn poll_output(&mut self) -> Option<DhcpOutput> {
         self.outputs.pop_front()
     }
 
@@ -218,11 +223,11 @@ impl Engine {
     }
 
     /// Answers one request, or not.
-    pub fn handle_packet(&mut self, now: Timestamp, arrival: Arrival<'_>, boot: &BootAnswers<'_>) {
+    pub fn handle_packet(&mut self, now: Timestamp, arrival: ReceivedDatagram<'_>, boot: &BootAnswers<'_>) {
         self.handle_timeout(now);
         let Some((request, kind)) = read_request(arrival.bytes) else {
             self.dropped.malformed += 1;
-            self.outputs.extend(hardware::read(arrival.bytes).map(Output::OtherHardware));
+            self.outputs.extend(hardware::read(arrival.bytes).map(DhcpOutput::OtherHardware));
             return;
         };
         let Some(subnet) = self.subnet_for(&request).cloned() else {
@@ -238,9 +243,9 @@ impl Engine {
             self.dropped.busy += 1;
             return;
         }
-        let client = Client::of(&request);
+        let client = DhcpRequester::of(&request);
         let server_id = relay::server_id(&request).unwrap_or(self.config.server_address);
-        let talk = Talk { now, interface: arrival.interface, request, client, subnet, server_id };
+        let talk = DhcpExchange { now, interface: arrival.interface, request, client, subnet, server_id };
         match kind {
             MessageType::Discover => self.discover(&talk, boot),
             MessageType::Request => self.request(&talk, boot),
@@ -254,14 +259,16 @@ impl Engine {
 
     /// The changes are on disk, or could not be written.
     pub fn handle_committed(&mut self, id: CommitId, ok: bool) {
-        let Some(Waiting { granted, client, address, is_stranger }) = self.waiting.remove(&id) else { return };
+        let Some(PendingCommit { granted, client, address, is_stranger }) = self.waiting.remove(&id) else { return };
         self.strangers_waiting -= usize::from(is_stranger);
         if !ok {
-            self.outputs.push_back(Output::Event(Event { client, what: What::NotCommitted { address } }));
+            self.outputs
+                .push_back(DhcpOutput::Event(DhcpEvent { client, what: DhcpEventKind::NotCommitted { address } }));
         } else if let Some((transmit, expires_at)) = granted {
             // Who acts on the lease knows of it before its client does, who may ask for a boot script at once.
-            self.outputs.push_back(Output::Event(Event { client, what: What::Acked { address, expires_at } }));
-            self.outputs.push_back(Output::Transmit(transmit));
+            self.outputs
+                .push_back(DhcpOutput::Event(DhcpEvent { client, what: DhcpEventKind::Acked { address, expires_at } }));
+            self.outputs.push_back(DhcpOutput::Transmit(transmit));
         }
     }
 
@@ -282,10 +289,10 @@ impl Engine {
         self.config.subnet_of(request.ciaddr).or(Some(&self.config.local))
     }
 
-    fn discover(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
+    fn discover(&mut self, talk: &DhcpExchange, boot: &BootAnswers<'_>) {
         let wish = talk.request.options.address(code::REQUESTED_ADDRESS);
         let Some(address) = self.book.choose(&self.config, &talk.subnet, talk.client.mac, wish, talk.now) else {
-            self.tell(talk, What::Exhausted);
+            self.push_event(talk, DhcpEventKind::Exhausted);
             return;
         };
         self.book.offer(&self.config, talk.client.mac, address, talk.now);
@@ -294,23 +301,23 @@ impl Engine {
         let reply = asked.grant(MessageType::Offer, address, answer.as_ref());
         let destination = asked.destination(address);
         if let Some(transmit) = talk.transmit(&self.config, reply, destination) {
-            self.outputs.push_back(Output::Transmit(transmit));
-            self.tell(talk, What::Offered { address });
+            self.outputs.push_back(DhcpOutput::Transmit(transmit));
+            self.push_event(talk, DhcpEventKind::Offered { address });
         }
         if answer.is_none() && talk.client.boots() {
-            self.tell(talk, What::NothingToBoot);
+            self.push_event(talk, DhcpEventKind::NothingToBoot);
         }
     }
 
     /// RFC 2131 §4.3.2: the four kinds of REQUEST, told apart by what they carry.
-    fn request(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
+    fn request(&mut self, talk: &DhcpExchange, boot: &BootAnswers<'_>) {
         let options = &talk.request.options;
         let (server, wish) = (options.address(code::SERVER_ID), options.address(code::REQUESTED_ADDRESS));
         let renews = !talk.request.ciaddr.is_unspecified();
         match (server, wish) {
-            (Some(server), _) if !self.is_ours(talk, server) => {
+            (Some(server), _) if !self.is_addressed_to_us(talk, server) => {
                 self.book.end_offer(&self.config, talk.client.mac);
-                self.tell(talk, What::TookAnother { server });
+                self.push_event(talk, DhcpEventKind::TookAnother { server });
             }
             (Some(_), Some(address)) => self.decide(talk, address, self.selecting(talk, address), boot),
             // Server identifier and `ciaddr`: old clients renew so.
@@ -325,42 +332,48 @@ impl Engine {
 
     /// The client took our offer. After a restart of ours the offer is forgotten: then any address
     /// that it may have will do.
-    fn selecting(&self, talk: &Talk, address: Ipv4Addr) -> Result<(), Refusal> {
+    fn selecting(&self, talk: &DhcpExchange, address: Ipv4Addr) -> Result<(), LeaseRefusal> {
         let mac = talk.client.mac;
         if self.book.offer_of(mac).is_some_and(|offered| offered != address) {
-            return Err(Refusal::HasAnother);
+            return Err(LeaseRefusal::HasAnother);
         }
         self.book.may_have(&self.config, &talk.subnet, mac, address, talk.now)
     }
 
     /// INIT-REBOOT: the client remembers an address and asks whether it still holds.
-    fn rebooting(&self, talk: &Talk, address: Ipv4Addr) -> Result<(), Refusal> {
+    fn rebooting(&self, talk: &DhcpExchange, address: Ipv4Addr) -> Result<(), LeaseRefusal> {
         let mac = talk.client.mac;
         self.book.may_have(&self.config, &talk.subnet, mac, address, talk.now)?;
         match self.book.lease(mac) {
             Some(lease) if lease.address == address => Ok(()),
-            Some(_) => Err(Refusal::HasAnother),
-            None => Err(Refusal::UnknownClient),
+            Some(_) => Err(LeaseRefusal::HasAnother),
+            None => Err(LeaseRefusal::UnknownClient),
         }
     }
 
     /// RENEWING and REBINDING.
-    fn renewing(&self, talk: &Talk, address: Ipv4Addr) -> Result<(), Refusal> {
+    fn renewing(&self, talk: &DhcpExchange, address: Ipv4Addr) -> Result<(), LeaseRefusal> {
         let mac = talk.client.mac;
         if self.book.lease(mac).is_some_and(|lease| lease.address != address && lease.expires_at > talk.now) {
-            return Err(Refusal::HasAnother);
+            return Err(LeaseRefusal::HasAnother);
         }
         self.book.may_have(&self.config, &talk.subnet, mac, address, talk.now)
     }
 
-    fn decide(&mut self, talk: &Talk, address: Ipv4Addr, verdict: Result<(), Refusal>, boot: &BootAnswers<'_>) {
+    fn decide(
+        &mut self,
+        talk: &DhcpExchange,
+        address: Ipv4Addr,
+        verdict: Result<(), LeaseRefusal>,
+        boot: &BootAnswers<'_>,
+    ) {
         match verdict {
             Ok(()) => self.grant(talk, address, boot),
             Err(reason) => self.refuse(talk, address, reason),
         }
     }
 
-    fn grant(&mut self, talk: &Talk, address: Ipv4Addr, boot: &BootAnswers<'_>) {
+    fn grant(&mut self, talk: &DhcpExchange, address: Ipv4Addr, boot: &BootAnswers<'_>) {
         let answer = self.boot_answer(talk, boot);
         let asked = talk.asked(&self.config);
         let reply = asked.grant(MessageType::Ack, address, answer.as_ref());
@@ -380,16 +393,16 @@ impl Engine {
         self.commit(talk, address, Some(granted), changes);
     }
 
-    fn refuse(&mut self, talk: &Talk, address: Ipv4Addr, reason: Refusal) {
+    fn refuse(&mut self, talk: &DhcpExchange, address: Ipv4Addr, reason: LeaseRefusal) {
         let asked = talk.asked(&self.config);
         let (reply, destination) = (asked.nak(reason.text()), asked.nak_destination());
         if let Some(transmit) = talk.transmit(&self.config, reply, destination) {
-            self.outputs.push_back(Output::Transmit(transmit));
-            self.tell(talk, What::Refused { address, reason });
+            self.outputs.push_back(DhcpOutput::Transmit(transmit));
+            self.push_event(talk, DhcpEventKind::Refused { address, reason });
         }
     }
 
-    fn inform(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
+    fn inform(&mut self, talk: &DhcpExchange, boot: &BootAnswers<'_>) {
         let address = talk.request.ciaddr;
         // Answers go to a host of ours only: `ciaddr` is the sender's word.
         if !talk.subnet.network.is_host(address) {
@@ -401,25 +414,25 @@ impl Engine {
         // RFC 2131 §4.3.5: straight to `ciaddr`, except where a relay stands between.
         let (reply, destination) = (asked.inform(address, answer.as_ref()), asked.destination(address));
         if let Some(transmit) = talk.transmit(&self.config, reply, destination) {
-            self.outputs.push_back(Output::Transmit(transmit));
-            self.tell(talk, What::Informed { address });
+            self.outputs.push_back(DhcpOutput::Transmit(transmit));
+            self.push_event(talk, DhcpEventKind::Informed { address });
         }
     }
 
-    fn is_for_us(&self, talk: &Talk) -> bool {
+    fn is_for_us(&self, talk: &DhcpExchange) -> bool {
         let server = talk.request.options.address(code::SERVER_ID);
-        server.is_none_or(|server| self.is_ours(talk, server))
+        server.is_none_or(|server| self.is_addressed_to_us(talk, server))
     }
 
     /// Whether a server identifier means this server: our address, or what the relay has us say instead.
-    fn is_ours(&self, talk: &Talk, server: Ipv4Addr) -> bool {
+    fn is_addressed_to_us(&self, talk: &DhcpExchange, server: Ipv4Addr) -> bool {
         server == self.config.server_address || server == talk.server_id
     }
 
-    fn boot_answer(&mut self, talk: &Talk, boot: &BootAnswers<'_>) -> Option<BootAnswer> {
+    fn boot_answer(&mut self, talk: &DhcpExchange, boot: &BootAnswers<'_>) -> Option<BootAnswer> {
         let answer = talk.client.boots().then(|| boot(&talk.client)).flatten()?;
         if answer.file.len() > BOOT_FILE_BYTES_MAX {
-            self.tell(talk, What::BootFileTooLong { bytes: answer.file.len() });
+            self.push_event(talk, DhcpEventKind::BootFileTooLong { bytes: answer.file.len() });
             return None;
         }
         Some(answer)
@@ -427,49 +440,49 @@ impl Engine {
 
     fn commit(
         &mut self,
-        talk: &Talk,
+        talk: &DhcpExchange,
         address: Ipv4Addr,
-        granted: Option<(Transmit, Timestamp)>,
+        granted: Option<(ServerDatagram, Timestamp)>,
         changes: Vec<LeaseChange>,
     ) {
         self.last_commit = CommitId(self.last_commit.0 + 1);
         let client = talk.client.clone();
         let is_stranger = !self.config.is_known(client.mac);
         self.strangers_waiting += usize::from(is_stranger);
-        self.waiting.insert(self.last_commit, Waiting { granted, client, address, is_stranger });
-        self.outputs.push_back(Output::Commit { id: self.last_commit, changes });
+        self.waiting.insert(self.last_commit, PendingCommit { granted, client, address, is_stranger });
+        self.outputs.push_back(DhcpOutput::Commit { id: self.last_commit, changes });
     }
 
-    fn tell(&mut self, talk: &Talk, what: What) {
-        self.outputs.push_back(Output::Event(Event { client: talk.client.clone(), what }));
+    fn push_event(&mut self, talk: &DhcpExchange, what: DhcpEventKind) {
+        self.outputs.push_back(DhcpOutput::Event(DhcpEvent { client: talk.client.clone(), what }));
     }
 }
 
 /// One request in hand.
-struct Talk {
+struct DhcpExchange {
     now: Timestamp,
     interface: u32,
     request: Packet,
-    client: Client,
+    client: DhcpRequester,
     subnet: Subnet,
     /// The server identifier of the reply.
     server_id: Ipv4Addr,
 }
 
-impl Talk {
-    fn asked<'a>(&'a self, config: &'a Config) -> Asked<'a> {
+impl DhcpExchange {
+    fn asked<'a>(&'a self, config: &'a DhcpConfig) -> DhcpRequestContext<'a> {
         let Self { request, client, subnet, server_id, .. } = self;
-        Asked { request, client, config, subnet, server_id: *server_id }
+        DhcpRequestContext { request, client, config, subnet, server_id: *server_id }
     }
 
-    fn transmit(&self, config: &Config, reply: Packet, destination: Destination) -> Option<Transmit> {
+    fn transmit(&self, config: &DhcpConfig, reply: Packet, destination: Destination) -> Option<ServerDatagram> {
         let bytes = self.asked(config).encode(reply).ok()?;
-        Some(Transmit { interface: self.interface, destination, bytes })
+        Some(ServerDatagram { interface: self.interface, destination, bytes })
     }
 }
 
 fn read_request(bytes: &[u8]) -> Option<(Packet, MessageType)> {
     let request = wire::decode(bytes).ok()?;
     let kind = request.options.message_type()?;
-    (request.operation == Operation::Request && request.hops <= HOPS_MAX).then_some((request, kind))
+    (request.operation == DhcpOperation::Request && request.hops <= HOPS_MAX).then_some((request, kind))
 }

@@ -90,7 +90,7 @@ pub enum WireError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum DhcpOperation {
     Request,
     Reply,
 }
@@ -139,9 +139,9 @@ impl MessageType {
 
 /// The options of one message, instances of one code joined (RFC 3396).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options(BTreeMap<u8, Vec<u8>>);
+pub struct DhcpOptions(BTreeMap<u8, Vec<u8>>);
 
-impl Options {
+impl DhcpOptions {
     pub fn get(&self, code: u8) -> Option<&[u8]> {
         self.0.get(&code).map(Vec::as_slice)
     }
@@ -208,7 +208,7 @@ pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
 /// One DHCPv4 message of an Ethernet client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
-    pub operation: Operation,
+    pub operation: DhcpOperation,
     pub hops: u8,
     pub xid: u32,
     pub secs: u16,
@@ -220,12 +220,12 @@ pub struct Packet {
     pub mac: Mac,
     /// The boot file of the header; empty also where the field carries options (overload).
     pub file: Vec<u8>,
-    pub options: Options,
+    pub options: DhcpOptions,
 }
 
 impl Packet {
     /// An empty message of this client and transaction.
-    pub fn new(operation: Operation, xid: u32, mac: Mac) -> Self {
+    pub fn new(operation: DhcpOperation, xid: u32, mac: Mac) -> Self {
         let none = Ipv4Addr::UNSPECIFIED;
         Self {
             operation,
@@ -239,7 +239,7 @@ impl Packet {
             giaddr: none,
             mac,
             file: Vec::new(),
-            options: Options::default(),
+            options: DhcpOptions::default(),
         }
     }
 }
@@ -261,8 +261,8 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, WireError> {
         return Err(WireError::NoCookie);
     }
     let operation = match header[0] {
-        BOOT_REQUEST => Operation::Request,
-        2 => Operation::Reply,
+        BOOT_REQUEST => DhcpOperation::Request,
+        2 => DhcpOperation::Reply,
         other => return Err(WireError::Operation(other)),
     };
     let message = Message::decode(&mut Decoder::new(header)).map_err(|_| WireError::Header)?;
@@ -295,8 +295,8 @@ const OVERLOAD_FILE: u8 = 1;
 const OVERLOAD_SNAME: u8 = 2;
 
 /// The options of all fields that carry some, in the order of RFC 3396 §5, and the overload bits.
-pub(crate) fn scan_all(header: &[u8], rest: &[u8]) -> (Options, u8) {
-    let mut options = Options::default();
+pub(crate) fn scan_all(header: &[u8], rest: &[u8]) -> (DhcpOptions, u8) {
+    let mut options = DhcpOptions::default();
     scan(rest, &mut options);
     let overload = match options.get(code::OVERLOAD) {
         Some([bits @ 1..=3]) => *bits,
@@ -312,7 +312,7 @@ pub(crate) fn scan_all(header: &[u8], rest: &[u8]) -> (Options, u8) {
 }
 
 /// Walks one field; it ends at END, at the field's end, or at an option that runs past it.
-fn scan(mut field: &[u8], options: &mut Options) {
+fn scan(mut field: &[u8], options: &mut DhcpOptions) {
     loop {
         match field {
             [PAD, rest @ ..] => field = rest,
@@ -336,8 +336,8 @@ pub fn encode(packet: &Packet) -> Result<Vec<u8>, WireError> {
         Message::new_with_id(packet.xid, packet.ciaddr, packet.yiaddr, packet.siaddr, packet.giaddr, &packet.mac.0);
     message
         .set_opcode(match packet.operation {
-            Operation::Request => Opcode::BootRequest,
-            Operation::Reply => Opcode::BootReply,
+            DhcpOperation::Request => Opcode::BootRequest,
+            DhcpOperation::Reply => Opcode::BootReply,
         })
         .set_htype(HType::Eth)
         .set_hops(packet.hops)
@@ -357,7 +357,7 @@ pub fn encode(packet: &Packet) -> Result<Vec<u8>, WireError> {
 }
 
 /// The type first, which old ROMs count on; what the relay added last; all others in order.
-fn write_options(options: &Options, bytes: &mut Vec<u8>) {
+fn write_options(options: &DhcpOptions, bytes: &mut Vec<u8>) {
     let mut write = |code: u8| {
         for piece in options.get(code).unwrap_or_default().chunks(usize::from(u8::MAX)) {
             bytes.push(code);

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     error::DialError,
-    meter::{Allowance, Metered},
+    meter::{ByteAllowance, Metered},
     resolve::{Resolve, SystemResolver},
     targets::{RefusedTarget, Targets},
     tls::HANDSHAKE_BYTES_MAX,
@@ -47,7 +47,7 @@ impl Dialer {
     ///
     /// # Errors
     /// When the host has no address, or none that may be dialled.
-    pub async fn judged(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
+    pub async fn resolve_allowed(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
         let found = match literal(host) {
             Some(ip) => vec![SocketAddr::new(ip, port)],
             None => {
@@ -79,9 +79,9 @@ impl Dialer {
     /// When no address may be dialled, or none answers.
     pub async fn connect(&self, host: &str, port: u16, within: Duration) -> Result<Metered<TcpStream>, DialError> {
         let until = Instant::now() + within;
-        let judged = timeout_at(until, self.judged(host, port)).await;
-        let addresses = judged.map_err(|_| late(host, port, within))??;
-        connect_to(&addresses, until, || late(host, port, within)).await
+        let judged = timeout_at(until, self.resolve_allowed(host, port)).await;
+        let addresses = judged.map_err(|_| timeout_error(host, port, within))??;
+        connect_to(&addresses, until, || timeout_error(host, port, within)).await
     }
 
     /// The same for a host that the process's own settings name: it is not judged.
@@ -96,11 +96,11 @@ impl Dialer {
             Some(ip) => vec![SocketAddr::new(ip, port)],
             None => {
                 let resolved = timeout_at(until, self.resolver.resolve(host, port)).await;
-                let resolved = resolved.map_err(|_| late(host, port, within))?;
+                let resolved = resolved.map_err(|_| timeout_error(host, port, within))?;
                 resolved.map_err(|source| DialError::Resolve { host: host.to_owned(), source })?
             }
         };
-        connect_to(&addresses, until, || late(host, port, within)).await
+        connect_to(&addresses, until, || timeout_error(host, port, within)).await
     }
 
     /// A socket that hears the first of these addresses alone: the kernel drops what others send.
@@ -108,8 +108,8 @@ impl Dialer {
     /// # Errors
     /// When no address may be dialled, or the system gives no socket.
     pub async fn connect_datagrams(&self, host: &str, port: u16, within: Duration) -> Result<UdpSocket, DialError> {
-        let judged = timeout(within, self.judged(host, port)).await;
-        let addresses = judged.map_err(|_| late(host, port, within))??;
+        let judged = timeout(within, self.resolve_allowed(host, port)).await;
+        let addresses = judged.map_err(|_| timeout_error(host, port, within))??;
         let to = *addresses.first().ok_or_else(|| DialError::NoAddress { host: host.to_owned() })?;
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let failed = |source| DialError::Connect { to, source };
@@ -149,7 +149,7 @@ async fn connect_to(
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%to, %error, "small writes to it may wait");
                 }
-                return Ok(Metered::new(stream, Allowance::of(HANDSHAKE_BYTES_MAX)));
+                return Ok(Metered::new(stream, ByteAllowance::of(HANDSHAKE_BYTES_MAX)));
             }
             Ok(Err(source)) => failed = Some(DialError::Connect { to: *to, source }),
             Err(_) => failed = Some(late()),
@@ -158,7 +158,7 @@ async fn connect_to(
     Err(failed.unwrap_or_else(late))
 }
 
-fn late(host: &str, port: u16, within: Duration) -> DialError {
+fn timeout_error(host: &str, port: u16, within: Duration) -> DialError {
     DialError::Late { to: format!("{host}:{port}"), within }
 }
 

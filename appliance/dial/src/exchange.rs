@@ -13,7 +13,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{error::ExchangeError, meter::Allowance};
+use crate::{error::ExchangeError, meter::ByteAllowance};
 
 /// From a request to the end of the head of its answer, informational answers included, and what is read of the body
 /// together with it. Heads in use have some kilobytes.
@@ -35,7 +35,7 @@ pub fn raw_bytes_max(body_bytes_max: u64) -> u64 {
 #[derive(Debug)]
 pub struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
-    allowance: Allowance,
+    allowance: ByteAllowance,
     task: JoinHandle<()>,
 }
 
@@ -50,7 +50,7 @@ impl HttpConnection {
     ///
     /// # Errors
     /// When it cannot be begun.
-    pub async fn over<S>(stream: S, allowance: Allowance) -> Result<Self, ExchangeError>
+    pub async fn over<S>(stream: S, allowance: ByteAllowance) -> Result<Self, ExchangeError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {

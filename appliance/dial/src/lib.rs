@@ -23,10 +23,10 @@
 //! a moment later does not matter. Environment variables are not looked at: a proxy is one that the settings name.
 //! This crate knows no resource kind, no image and no BMC, and quotes nothing that a server sends but its status.
 
+mod datagram_pace;
 mod dialer;
 mod error;
 mod exchange;
-mod intake;
 mod meter;
 mod proxy;
 mod redirect;
@@ -35,13 +35,13 @@ mod targets;
 mod tls;
 mod web;
 
+pub use datagram_pace::DatagramPace;
 pub use dialer::Dialer;
 pub use error::{DialError, ExchangeError, WebError};
 pub use exchange::{HEAD_BYTES_MAX, HttpConnection, raw_bytes_max};
 /// The body of an answer that [`HttpConnection::send`] gives.
 pub use hyper::body::Incoming;
-pub use intake::DatagramPace;
-pub use meter::{Allowance, ExcessBytes, Metered};
+pub use meter::{ByteAllowance, ExcessBytes, Metered};
 pub use proxy::{Proxy, ProxyError, check as check_proxy_answer};
 pub use redirect::REDIRECTS_MAX;
 pub use resolve::{Resolve, Resolving, SystemResolver};

@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The bytes that a connection may still bring; clones share it.
 #[derive(Clone, Debug)]
-pub struct Allowance(Arc<AtomicU64>);
+pub struct ByteAllowance(Arc<AtomicU64>);
 
-impl Allowance {
+impl ByteAllowance {
     #[must_use]
     pub fn of(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
@@ -40,7 +40,7 @@ impl Allowance {
 
     /// What is left.
     #[must_use]
-    pub fn left(&self) -> u64 {
+    pub fn remaining_bytes(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
@@ -80,18 +80,18 @@ impl ExcessBytes {
 #[derive(Debug)]
 pub struct Metered<S> {
     inner: S,
-    allowance: Allowance,
+    allowance: ByteAllowance,
 }
 
 impl<S> Metered<S> {
     #[must_use]
-    pub fn new(inner: S, allowance: Allowance) -> Self {
+    pub fn new(inner: S, allowance: ByteAllowance) -> Self {
         Self { inner, allowance }
     }
 
     /// What this stream spends.
     #[must_use]
-    pub fn allowance(&self) -> Allowance {
+    pub fn allowance(&self) -> ByteAllowance {
         self.allowance.clone()
     }
 }
@@ -102,7 +102,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let left = self.allowance.left();
+        let left = self.allowance.remaining_bytes();
         let room = buffer.remaining();
         if u64::try_from(room).is_ok_and(|room| room <= left) {
             let before = buffer.filled().len();
@@ -161,12 +161,12 @@ mod tests {
     #[tokio::test]
     async fn what_may_come_comes_and_one_byte_more_ends_it() {
         let sent = vec![7; 100];
-        let mut stream = Metered::new(sent.as_slice(), Allowance::of(100));
+        let mut stream = Metered::new(sent.as_slice(), ByteAllowance::of(100));
         let mut read = Vec::new();
         stream.read_to_end(&mut read).await.unwrap();
-        assert_eq!((read.len(), stream.allowance().left()), (100, 0), "the end is none too many");
+        assert_eq!((read.len(), stream.allowance().remaining_bytes()), (100, 0), "the end is none too many");
 
-        let mut stream = Metered::new(sent.as_slice(), Allowance::of(99));
+        let mut stream = Metered::new(sent.as_slice(), ByteAllowance::of(99));
         let mut read = Vec::new();
         let error = stream.read_to_end(&mut read).await.unwrap_err();
         assert_eq!(ExcessBytes::find(&error), Some(ExcessBytes));
@@ -176,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn an_allowance_is_extended_and_set_while_a_stream_lives() {
         let sent = vec![7; 100];
-        let mut stream = Metered::new(sent.as_slice(), Allowance::of(10));
+        let mut stream = Metered::new(sent.as_slice(), ByteAllowance::of(10));
         let allowance = stream.allowance();
         let mut ten = [0; 10];
         stream.read_exact(&mut ten).await.unwrap();
@@ -186,7 +186,7 @@ mod tests {
         allowance.extend(u64::MAX);
         allowance.set(20);
         stream.read_exact(&mut ten).await.unwrap();
-        assert_eq!(allowance.left(), 10);
+        assert_eq!(allowance.remaining_bytes(), 10);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum TargetClass {
 }
 
 impl TargetClass {
-    fn words(self) -> &'static str {
+    fn class_name(self) -> &'static str {
         match self {
             Self::Loopback => "a loopback address",
             Self::Unspecified => "the unspecified address or one of its block",
@@ -57,7 +57,7 @@ pub struct RefusedTarget {
 impl fmt::Display for RefusedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, address, class } = self;
-        let (ip, words) = (address.ip(), class.words());
+        let (ip, words) = (address.ip(), class.class_name());
         if *class == TargetClass::OwnListener {
             return write!(f, "{host} is {address}, {words}, and is not connected to: name the server that is meant");
         }

@@ -2,7 +2,7 @@
 //!
 //! The codes are IANA's "Processor Architecture Types" (RFC 5970 section 3.3). Code 7 is x64 UEFI and code 9 is EFI
 //! byte code: the table of RFC 4578 has them the other way round, and erratum 4624 corrects it. Firmware of x64
-//! machines sends both, so both are [`Firmware::X64Uefi`] here.
+//! machines sends both, so both are [`FirmwareInterface::X64Uefi`] here.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Arch(pub u16);
 
 /// What a loader has to be made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Firmware {
+pub enum FirmwareInterface {
     /// A PC with BIOS.
     X86Bios,
     /// An x86 processor with 64-bit UEFI.
@@ -51,10 +51,10 @@ impl Arch {
 
     /// Says which loader would run, where there is any for such a machine.
     #[must_use]
-    pub fn firmware(self) -> Option<Firmware> {
+    pub fn firmware(self) -> Option<FirmwareInterface> {
         match self.0 {
-            0 | 20 => Some(Firmware::X86Bios),
-            7 | 9 | 16 | 17 => Some(Firmware::X64Uefi),
+            0 | 20 => Some(FirmwareInterface::X86Bios),
+            7 | 9 | 16 | 17 => Some(FirmwareInterface::X64Uefi),
             _ => None,
         }
     }
@@ -127,9 +127,9 @@ mod tests {
         assert_eq!((Arch::X64_UEFI, Arch::EBC), (Arch(7), Arch(9)));
         assert_eq!((Arch(7).name(), Arch(9).name()), ("x64 UEFI", "EFI byte code"));
         for code in [7, 9, 16, 17] {
-            assert_eq!(Arch(code).firmware(), Some(Firmware::X64Uefi), "{code}");
+            assert_eq!(Arch(code).firmware(), Some(FirmwareInterface::X64Uefi), "{code}");
         }
-        assert_eq!(Arch::X86_BIOS.firmware(), Some(Firmware::X86Bios));
+        assert_eq!(Arch::X86_BIOS.firmware(), Some(FirmwareInterface::X86Bios));
         for code in [2, 6, 8, 10, 11, 15, 19, 27, 999] {
             assert_eq!(Arch(code).firmware(), None, "{code}");
         }

@@ -31,7 +31,7 @@ pub enum Transport {
 /// How to erase all of a drive by its own means, whatever command asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sanitize {
+pub enum SanitizeMethod {
     Crypto,
     Block,
     Overwrite,

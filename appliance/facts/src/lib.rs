@@ -17,14 +17,14 @@ mod shown_url;
 mod token_bucket;
 
 pub use address_block::{AddressBlock, AddressBlockError, is_network_end, parse_network};
-pub use arch::{Arch, Firmware};
+pub use arch::{Arch, FirmwareInterface};
 pub use architecture::{Architecture, UnknownArchitecture};
 pub use dhcp_bounds::{POOL_ADDRESSES_MAX, SERVERS_MAX};
 pub use digest::{Hasher, ParseDigestError, Sha256};
 pub use disk::{DiskIdentity, size_text};
 pub use event_reason::EventReason;
 pub use guid::{Guid, ParseGuidError};
-pub use hardware::{FirmwareMode, FormatErase, Grade, HiddenArea, Sanitize, Transport};
+pub use hardware::{FirmwareMode, FormatErase, Grade, HiddenArea, SanitizeMethod, Transport};
 pub use mac::{Mac, ParseMacError};
 pub use shown_url::{has_user_information, shown_url};
 pub use token_bucket::{BucketLimits, TokenBucket};

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use firesteel_wire::{
     NetworkPlan,
-    network::{Address, BondMode, Link, LinkKind},
+    network::{BondMode, InterfaceAddress, LinkKind, NetworkLink},
 };
 
 use crate::cloud::hash_word;
@@ -50,7 +50,7 @@ fn name(plan: &NetworkPlan, link: &str) -> String {
     }
 }
 
-fn link_argument(plan: &NetworkPlan, link: &Link) -> Option<String> {
+fn link_argument(plan: &NetworkPlan, link: &NetworkLink) -> Option<String> {
     let own = name(plan, &link.name);
     match &link.kind {
         LinkKind::Nic { mac } => Some(format!("ifname={own}:{mac}")),
@@ -73,11 +73,12 @@ fn link_argument(plan: &NetworkPlan, link: &Link) -> Option<String> {
     }
 }
 
-fn addresses(plan: &NetworkPlan, link: &Link, host: &str) -> Vec<String> {
+fn addresses(plan: &NetworkPlan, link: &NetworkLink, host: &str) -> Vec<String> {
     let own = name(plan, &link.name);
     let ending = ending(link);
     let mut arguments = Vec::new();
-    let (v4, v6): (Vec<&Address>, Vec<&Address>) = link.addresses.iter().partition(|address| address.ip.is_ipv4());
+    let (v4, v6): (Vec<&InterfaceAddress>, Vec<&InterfaceAddress>) =
+        link.addresses.iter().partition(|address| address.ip.is_ipv4());
     for (index, address) in v4.iter().enumerate().chain(v6.iter().enumerate()) {
         // One gateway of its family is enough.
         let gateway = gateway(plan, link, address).filter(|_| index == 0).map(shown).unwrap_or_default();
@@ -98,7 +99,7 @@ fn addresses(plan: &NetworkPlan, link: &Link, host: &str) -> Vec<String> {
 }
 
 /// `[:[<mtu>][:<macaddr>]]`. A NIC's address is its own, by which it is found.
-fn ending(link: &Link) -> String {
+fn ending(link: &NetworkLink) -> String {
     let mac = match &link.kind {
         LinkKind::Bond { mac, .. } => mac.as_ref(),
         LinkKind::Nic { .. } | LinkKind::Vlan { .. } => None,
@@ -110,7 +111,7 @@ fn ending(link: &Link) -> String {
     }
 }
 
-fn gateway(plan: &NetworkPlan, link: &Link, address: &Address) -> Option<IpAddr> {
+fn gateway(plan: &NetworkPlan, link: &NetworkLink, address: &InterfaceAddress) -> Option<IpAddr> {
     let own = plan.routes.iter().filter(|route| route.on.as_deref() == Some(&link.name));
     own.filter(|route| route.to.prefix == 0)
         .filter_map(|route| route.via)

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use firesteel_resources::ObjectMeta;
 use firesteel_wire::{
     NetworkPlan,
-    network::{BondMode, HashPolicy, Link, LinkKind},
+    network::{BondMode, HashPolicy, LinkKind, NetworkLink},
 };
 use serde_json::{Map, Value, json};
 
@@ -108,7 +108,7 @@ fn name_servers(resolvers: &[IpAddr], search: &[String]) -> Option<(String, Valu
 }
 
 /// The addresses and routes of one link.
-fn addresses(plan: &NetworkPlan, link: &Link) -> Map<String, Value> {
+fn addresses(plan: &NetworkPlan, link: &NetworkLink) -> Map<String, Value> {
     let mut entry = Map::new();
     entry.insert("dhcp4".to_owned(), json!(link.dhcp4));
     if link.slaac {

@@ -1,14 +1,14 @@
 //! Why a host's OS cannot be handed what its Secrets hold. The texts stand in the host's status: each names the Secret or
 //! the field, and says what to do.
 
-use firesteel_ignition::stub::form::FormError as UserDataFormError;
+use firesteel_ignition::stub::form::UserDataError as UserDataFormError;
 use firesteel_resources::{
     bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS},
-    boot_image_stream::Declared,
+    boot_image_stream::DeclaredForm,
 };
 
 use crate::{
-    given::{CONFIGS_MAX, META_DATA_BYTES_MAX, SaidBy},
+    hand_off_inputs::{CONFIGS_MAX, FormOrigin, META_DATA_BYTES_MAX},
     network_data::NetworkDataError,
 };
 
@@ -31,17 +31,17 @@ pub enum HandOffProblem {
         "{said_by}: kernel-arguments needs a stub that leads to one config of this appliance and says nothing else, and \
          configs without TLS (`firesteel serve --config-plain-port`): a kernel argument brings no CA"
     )]
-    NoPlainConfig { said_by: SaidBy },
+    NoPlainConfig { said_by: FormOrigin },
     #[error("metadata.annotations[{HAND_OFF}] must be one of {}", HAND_OFF_WORDS.join(", "))]
     UnknownForm,
     #[error("{said_by} must be one of {}", HAND_OFF_WORDS.join(", "))]
-    UnknownFormOfStream { said_by: SaidBy },
+    UnknownFormOfStream { said_by: FormOrigin },
     #[error(
         "its image is of BootImageStream {}, whose spec.handOff says {}, and of {}, whose says {}: let them say the same, or \
          say it on the host by the annotation {HAND_OFF}",
         .one.stream, .one.word, .other.stream, .other.word
     )]
-    StreamsDiffer { one: Declared, other: Declared },
+    StreamsDiffer { one: DeclaredForm, other: DeclaredForm },
     /// A form cannot hold it, in words that are bounded.
     #[error("{0}")]
     Form(String),

@@ -27,20 +27,22 @@ mod arguments;
 mod cloud;
 mod error;
 mod forms;
-mod given;
+mod hand_off_inputs;
 pub mod network_data;
 mod origins;
-mod promised;
+mod promised_files;
 #[cfg(test)]
 mod tests;
 
 use ring::digest::{SHA256, digest};
 
 pub use error::{HandOffProblem, MetaDataProblem, UserDataProblem};
-pub use forms::{Extras, compose, file, wanted_arguments};
-pub use given::{Given, Reading, Referenced, SaidBy, User, Ways, read, with_arguments};
-pub use origins::Origins;
-pub use promised::of_plan as promised_by;
+pub use forms::{AttemptFiles, compose, file, wanted_arguments};
+pub use hand_off_inputs::{
+    FormOrigin, HandOffInputs, HandOffReading, HandOffUrls, OsUserData, Referenced, read, with_arguments,
+};
+pub use origins::ConfigOrigins;
+pub use promised_files::of_plan as promised_by;
 
 /// For fuzzing: a network that is understood has words for every reader, and they are kernel arguments.
 pub(crate) fn check_network(document: &serde_json::Value) {
@@ -56,7 +58,7 @@ pub(crate) fn check_network(document: &serde_json::Value) {
 /// Says whether it was not warned of before; from now on it was. `warned` is what this process told last, or found to be
 /// told; `kept` is what the journal says. Both are digests.
 #[must_use]
-pub fn is_news(warned: &mut String, kept: &str, given: &Given) -> bool {
+pub fn is_news(warned: &mut String, kept: &str, given: &HandOffInputs) -> bool {
     if given.warnings.is_empty() {
         return false;
     }

@@ -1,10 +1,10 @@
 //! Where configs of this appliance are found.
 
-use firesteel_ignition::stub::make::Endpoint;
+use firesteel_ignition::stub::managed_stub::Endpoint;
 
 /// Where configs are found.
 #[derive(Clone, Debug)]
-pub struct Origins {
+pub struct ConfigOrigins {
     /// What every URL of a config of ours begins with; that of managed stubs comes first.
     pub urls: Vec<String>,
     /// Those with TLS, by which a stub is recognised as ours.

@@ -1,18 +1,18 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_resources::{
-    BareMetalHost, Secret, SecretReference, bare_metal_host::annotations::HAND_OFF, boot_image_stream::Declared,
+    BareMetalHost, Secret, SecretReference, bare_metal_host::annotations::HAND_OFF, boot_image_stream::DeclaredForm,
     secret::SecretBytes,
 };
 use firesteel_wire::{
     HandOffFile,
-    hand_off::{Form, Forms},
+    hand_off::{Forms, HandOffForm},
 };
 use serde_json::{Value, json};
 
 use super::{
-    Extras, Reading, User, compose, file,
-    given::{self, Given, Referenced, Ways},
+    AttemptFiles, HandOffReading, OsUserData, compose, file,
+    hand_off_inputs::{self, HandOffInputs, HandOffUrls, Referenced},
     is_news,
 };
 
@@ -37,17 +37,17 @@ fn user(text: &str) -> Referenced {
     secret("user", "userData", text)
 }
 
-fn ready(reading: Reading) -> Given {
+fn ready(reading: HandOffReading) -> HandOffInputs {
     match reading {
-        Reading::Ready(given) => *given,
-        Reading::Nothing | Reading::Missing | Reading::Invalid(_) => panic!("{reading:?}"),
+        HandOffReading::Ready(given) => *given,
+        HandOffReading::Nothing | HandOffReading::Missing | HandOffReading::Invalid(_) => panic!("{reading:?}"),
     }
 }
 
-fn why(reading: Reading) -> String {
+fn why(reading: HandOffReading) -> String {
     match reading {
-        Reading::Invalid(why) => why.to_string(),
-        Reading::Nothing | Reading::Missing | Reading::Ready(_) => panic!("{reading:?}"),
+        HandOffReading::Invalid(why) => why.to_string(),
+        HandOffReading::Nothing | HandOffReading::Missing | HandOffReading::Ready(_) => panic!("{reading:?}"),
     }
 }
 
@@ -60,10 +60,10 @@ fn value(files: &[HandOffFile], path: &str) -> Value {
     serde_json::from_str(&text(files, path).unwrap()).unwrap()
 }
 
-fn forms(given: &Given) -> Forms {
+fn forms(given: &HandOffInputs) -> Forms {
     let marks = vec![file("firesteel/marker.json", 0o644, b"{}")];
-    let stub = matches!(given.user, User::Ignition(_)).then(|| b"with a token".to_vec());
-    compose(&host(), given, &Extras { stub, token: String::new(), marks, volume_id: 7 })
+    let stub = matches!(given.user, OsUserData::Ignition(_)).then(|| b"with a token".to_vec());
+    compose(&host(), given, &AttemptFiles { stub, token: String::new(), marks, volume_id: 7 })
 }
 
 /// A bond with a VLAN on it, fixed addresses of both families, a NIC beside them.
@@ -87,9 +87,9 @@ fn network() -> Value {
     })
 }
 
-fn with_network(text: &Value, user_data: &str) -> Reading {
-    given::read(
-        Ways::default(),
+fn with_network(text: &Value, user_data: &str) -> HandOffReading {
+    hand_off_inputs::read(
+        HandOffUrls::default(),
         &host(),
         Some(&user(user_data)),
         None,
@@ -99,10 +99,10 @@ fn with_network(text: &Value, user_data: &str) -> Reading {
 
 #[test]
 fn an_ignition_config_goes_to_the_boot_partition_or_onto_a_config_drive() {
-    let given = ready(given::read(Ways::default(), &host(), Some(&user(STUB)), None, None));
+    let given = ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(STUB)), None, None));
     let forms = forms(&given);
-    assert_eq!((forms.form, forms.check()), (Form::Auto, Ok(())));
-    assert_eq!(forms.offers(), [Form::BootPartition, Form::ConfigDrive]);
+    assert_eq!((forms.form, forms.check()), (HandOffForm::Auto, Ok(())));
+    assert_eq!(forms.offers(), [HandOffForm::BootPartition, HandOffForm::ConfigDrive]);
     let boot = forms.boot_partition.unwrap();
     let paths: Vec<&str> = boot.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["ignition/config.ign", "firesteel/marker.json", "ignition.firstboot"], "the last one last");
@@ -125,9 +125,10 @@ fn an_ignition_config_goes_to_the_boot_partition_or_onto_a_config_drive() {
 fn cloud_inits_user_data_goes_onto_a_volume_that_it_reads() {
     let meta = secret("meta", "metaData", "local-hostname: other\nrole: worker\n");
     let network = secret("net", "networkData", &network().to_string());
-    let given = ready(given::read(Ways::default(), &host(), Some(&user(CLOUD)), Some(&meta), Some(&network)));
+    let given =
+        ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(CLOUD)), Some(&meta), Some(&network)));
     let forms = forms(&given);
-    assert_eq!((forms.check(), forms.offers()), (Ok(()), vec![Form::ConfigDrive, Form::NoCloud]));
+    assert_eq!((forms.check(), forms.offers()), (Ok(()), vec![HandOffForm::ConfigDrive, HandOffForm::NoCloud]));
     let (drive, no_cloud) = (forms.config_drive.unwrap().files, forms.no_cloud.unwrap().files);
     assert_eq!(text(&drive, "openstack/latest/user_data").unwrap(), CLOUD);
     assert_eq!(text(&no_cloud, "user-data").unwrap(), CLOUD);
@@ -241,7 +242,8 @@ fn domains_that_names_are_looked_for_in_go_to_cloud_init() {
 #[test]
 fn user_data_in_base64_arrives_as_cloud_init_reads_it() {
     let drive = |text: &str| {
-        let forms = forms(&ready(given::read(Ways::default(), &host(), Some(&user(text)), None, None)));
+        let forms =
+            forms(&ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(text)), None, None)));
         let files = forms.config_drive.unwrap().files;
         let file = files.into_iter().find(|file| file.path == "openstack/latest/user_data").unwrap();
         STANDARD.decode(&file.content_base64).unwrap()
@@ -280,24 +282,33 @@ fn a_first_boots_network_stands_in_dracuts_words() {
 fn metadata_and_network_alone_are_handed_over_too() {
     let mut host = host();
     host.spec.user_data = None;
-    let given = ready(given::read(Ways::default(), &host, None, Some(&secret("meta", "metaData", "a: 1")), None));
+    let given = ready(hand_off_inputs::read(
+        HandOffUrls::default(),
+        &host,
+        None,
+        Some(&secret("meta", "metaData", "a: 1")),
+        None,
+    ));
     let forms = forms(&given);
-    assert_eq!(forms.offers(), [Form::ConfigDrive, Form::NoCloud]);
+    assert_eq!(forms.offers(), [HandOffForm::ConfigDrive, HandOffForm::NoCloud]);
     assert_eq!(text(&forms.config_drive.unwrap().files, "openstack/latest/user_data"), None);
     assert!(
         text(&forms.no_cloud.unwrap().files, "user-data").unwrap().starts_with("#cloud-config"),
         "NoCloud needs one"
     );
-    assert!(matches!(given::read(Ways::default(), &host, None, None, None), Reading::Nothing));
+    assert!(matches!(hand_off_inputs::read(HandOffUrls::default(), &host, None, None, None), HandOffReading::Nothing));
 }
 
 #[test]
 fn what_cannot_be_handed_over_is_told_with_its_secret_and_field() {
     let read = |user: &Referenced, meta: Option<&Referenced>, network: Option<&Referenced>| {
-        why(given::read(Ways::default(), &host(), Some(user), meta, network))
+        why(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(user), meta, network))
     };
     let missing = || Referenced { name: "gone".into(), secret: None };
-    assert!(matches!(given::read(Ways::default(), &host(), Some(&missing()), None, None), Reading::Missing));
+    assert!(matches!(
+        hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&missing()), None, None),
+        HandOffReading::Missing
+    ));
     let told = read(&user(r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"a"}]}}"#), None, None);
     assert!(told.contains("Secret user, key userData") && told.contains("storage.files[0].path"), "{told}");
     assert!(read(&user(STUB), Some(&missing()), None).contains("Secret gone that spec.metaData names does not exist"));
@@ -311,11 +322,11 @@ fn what_cannot_be_handed_over_is_told_with_its_secret_and_field() {
     let wants = |form: &str, text: &str| {
         let mut host = host();
         host.metadata.annotations.insert(HAND_OFF.into(), form.into());
-        given::read(Ways::default(), &host, Some(&user(text)), None, None)
+        hand_off_inputs::read(HandOffUrls::default(), &host, Some(&user(text)), None, None)
     };
     assert!(why(wants("boot-partition", CLOUD)).contains("files on the boot partition"), "cloud-init reads none there");
     assert!(why(wants("no-cloud", STUB)).contains("NoCloud"), "Ignition reads none there");
-    assert_eq!(ready(wants("config-drive", STUB)).form, Form::ConfigDrive);
+    assert_eq!(ready(wants("config-drive", STUB)).form, HandOffForm::ConfigDrive);
     assert!(why(wants("floppy", STUB)).contains("must be one of auto, boot-partition"));
 }
 
@@ -362,14 +373,16 @@ fn an_owner_who_names_the_drive_may_use_all_of_its_words() {
     host.metadata.annotations.insert(HAND_OFF.into(), "config-drive".into());
     let odd = json!({"links": [{"id": "a", "type": "bridge", "members": []}]});
     let network = secret("net", "networkData", &odd.to_string());
-    let forms = forms(&ready(given::read(Ways::default(), &host, Some(&user(CLOUD)), None, Some(&network))));
+    let forms =
+        forms(&ready(hand_off_inputs::read(HandOffUrls::default(), &host, Some(&user(CLOUD)), None, Some(&network))));
     assert_eq!(value(&forms.config_drive.unwrap().files, "openstack/latest/network_data.json"), odd);
 }
 
 #[test]
 fn a_stream_says_the_form_where_the_host_does_not() {
     let declared = |words: &[(&str, &str)]| {
-        let one = |(stream, word): &(&str, &str)| Declared { stream: (*stream).to_owned(), word: (*word).to_owned() };
+        let one =
+            |(stream, word): &(&str, &str)| DeclaredForm { stream: (*stream).to_owned(), word: (*word).to_owned() };
         words.iter().map(one).collect::<Vec<_>>()
     };
     let read = |words: &[(&str, &str)], annotation: Option<&str>, text: &str, network: Option<&Value>| {
@@ -379,22 +392,22 @@ fn a_stream_says_the_form_where_the_host_does_not() {
             host.metadata.annotations.insert(HAND_OFF.into(), form.into());
         }
         let network = network.map(|network| secret("net", "networkData", &network.to_string()));
-        let ways = Ways { declared: &declared, ..Ways::default() };
-        given::read(ways, &host, Some(&user(text)), None, network.as_ref())
+        let ways = HandOffUrls { declared: &declared, ..HandOffUrls::default() };
+        hand_off_inputs::read(ways, &host, Some(&user(text)), None, network.as_ref())
     };
     let form = |words: &[(&str, &str)], annotation| forms(&ready(read(words, annotation, STUB, None))).form;
     let stable = [("stable", "config-drive")];
-    assert_eq!(form(&stable, None), Form::ConfigDrive);
-    assert_eq!(form(&stable, Some("boot-partition")), Form::BootPartition, "the host's own word wins");
-    assert_eq!(form(&stable, Some("auto")), Form::Auto);
-    assert_eq!(form(&[], None), Form::Auto);
+    assert_eq!(form(&stable, None), HandOffForm::ConfigDrive);
+    assert_eq!(form(&stable, Some("boot-partition")), HandOffForm::BootPartition, "the host's own word wins");
+    assert_eq!(form(&stable, Some("auto")), HandOffForm::Auto);
+    assert_eq!(form(&[], None), HandOffForm::Auto);
     // Two streams with the same images.
-    assert_eq!(form(&[("next", "auto"), ("stable", "config-drive")], None), Form::ConfigDrive);
-    assert_eq!(form(&[("next", "config-drive"), ("stable", "config-drive")], None), Form::ConfigDrive);
+    assert_eq!(form(&[("next", "auto"), ("stable", "config-drive")], None), HandOffForm::ConfigDrive);
+    assert_eq!(form(&[("next", "config-drive"), ("stable", "config-drive")], None), HandOffForm::ConfigDrive);
     let differ = [("next", "boot-partition"), ("stable", "config-drive")];
     let told = why(read(&differ, None, STUB, None));
     assert!(told.contains("BootImageStream next") && told.contains("of stable"), "{told}");
-    assert_eq!(form(&differ, Some("config-drive")), Form::ConfigDrive);
+    assert_eq!(form(&differ, Some("config-drive")), HandOffForm::ConfigDrive);
 
     // What the form is to blame for names the field.
     let field = "spec.handOff of BootImageStream stable";
@@ -417,14 +430,15 @@ fn what_may_keep_an_os_from_coming_up_is_told_once() {
         "storage": {"files": [{"path": "/etc/systemd/system/a.service", "contents": {"source": "data:,s3cr3t"}}]},
         "systemd": {"units": [{"name": "a.service", "contents": "[Unit]\n"}]},
     });
-    let warned = ready(given::read(Ways::default(), &host(), Some(&user(&unit.to_string())), None, None));
+    let warned =
+        ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(&unit.to_string())), None, None));
     let [warning] = warned.warnings.as_slice() else { panic!("{:?}", warned.warnings) };
     assert!(
         warning.starts_with("Secret user, key userData: storage.files[0].path: is that of a systemd unit"),
         "{warning}"
     );
     assert!(!warning.contains("s3cr3t"));
-    let plain = ready(given::read(Ways::default(), &host(), Some(&user(STUB)), None, None));
+    let plain = ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(STUB)), None, None));
     assert!(plain.warnings.is_empty(), "{:?}", plain.warnings);
 
     let mut told = String::new();
@@ -433,14 +447,15 @@ fn what_may_keep_an_os_from_coming_up_is_told_once() {
     assert!(kept.len() == 64 && !kept.contains("systemd"), "{kept}");
     let mut after_a_restart = String::new();
     assert!(!is_news(&mut after_a_restart, &kept, &warned) && after_a_restart == kept);
-    let other = Given { sha256: "other".into(), ..warned.clone() };
+    let other = HandOffInputs { sha256: "other".into(), ..warned.clone() };
     assert!(is_news(&mut told, &kept, &other), "another user data with the same fault");
 
     let fields: serde_json::Map<String, Value> =
         (0..60).map(|number| (format!("\u{1b}{}{number}", "x".repeat(90)), json!(1))).collect();
     let mut many = json!({"ignition": {"version": "3.2.0"}});
     many.as_object_mut().unwrap().extend(fields);
-    let many = ready(given::read(Ways::default(), &host(), Some(&user(&many.to_string())), None, None));
+    let many =
+        ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(&many.to_string())), None, None));
     assert!(many.warnings[0].len() <= 1024 && many.warnings[0].ends_with(" more"), "{:?}", many.warnings);
     assert!(!many.warnings[0].contains('\u{1b}'));
 }
@@ -453,7 +468,7 @@ fn a_network_where_ignition_does_not_look_is_told() {
             host.metadata.annotations.insert(HAND_OFF.into(), form.into());
         }
         let network = secret("net", "networkData", &network().to_string());
-        ready(given::read(Ways::default(), &host, Some(&user(text)), None, Some(&network))).warnings
+        ready(hand_off_inputs::read(HandOffUrls::default(), &host, Some(&user(text)), None, Some(&network))).warnings
     };
     assert!(read(Some("config-drive"), STUB)[0].starts_with("the network of spec.networkData is on the config drive"));
     assert!(read(None, STUB)[0].starts_with("if the image takes a config drive"));
@@ -465,7 +480,8 @@ fn a_network_where_ignition_does_not_look_is_told() {
 fn each_change_of_what_is_handed_over_has_another_digest() {
     let of = |user_data: &str, meta: Option<&str>| {
         let meta = meta.map(|text| secret("meta", "metaData", text));
-        ready(given::read(Ways::default(), &host(), Some(&user(user_data)), meta.as_ref(), None)).sha256
+        ready(hand_off_inputs::read(HandOffUrls::default(), &host(), Some(&user(user_data)), meta.as_ref(), None))
+            .sha256
     };
     let digest = ring::digest::digest(&ring::digest::SHA256, STUB.as_bytes());
     assert_eq!(of(STUB, None), hex::encode(digest), "of user data alone it is its own");
@@ -476,7 +492,7 @@ fn each_change_of_what_is_handed_over_has_another_digest() {
 #[test]
 fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
     let urls = ["https://192.0.2.1:22623/config/".to_owned(), "http://192.0.2.1:22624/config/".to_owned()];
-    let ways = Ways { urls: &urls, plain: Some("http://192.0.2.1:22624/config/"), ..Ways::default() };
+    let ways = HandOffUrls { urls: &urls, plain: Some("http://192.0.2.1:22624/config/"), ..HandOffUrls::default() };
     let stub = json!({"ignition": {
         "version": "3.2.0",
         "config": {"merge": [{"source": "https://192.0.2.1:22623/config/worker"}]},
@@ -486,11 +502,11 @@ fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
     more["passwd"] = json!({"users": [{"name": "core"}]});
     let mut named = host();
     named.metadata.annotations.insert(HAND_OFF.into(), "kernel-arguments".into());
-    let read = |ways: Ways<'_>, host: &BareMetalHost, stub: &Value| {
-        given::read(ways, host, Some(&user(&stub.to_string())), None, None)
+    let read = |ways: HandOffUrls<'_>, host: &BareMetalHost, stub: &Value| {
+        hand_off_inputs::read(ways, host, Some(&user(&stub.to_string())), None, None)
     };
     let given = ready(read(ways, &named, &stub));
-    let extras = Extras { token: "t0".into(), ..Extras::default() };
+    let extras = AttemptFiles { token: "t0".into(), ..AttemptFiles::default() };
     let forms = compose(&named, &given, &extras);
     let argument = "ignition.config.url=http://192.0.2.1:22624/config/worker?token=t0";
     assert_eq!(forms.kernel_arguments.unwrap().append, [argument]);
@@ -500,11 +516,11 @@ fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
         "networks": [{"id": "n", "type": "ipv4", "link": "a", "ip_address": "192.0.2.7/24"}],
     });
     let network = secret("net", "networkData", &network.to_string());
-    let given = ready(given::read(ways, &named, Some(&user(&stub.to_string())), None, Some(&network)));
+    let given = ready(hand_off_inputs::read(ways, &named, Some(&user(&stub.to_string())), None, Some(&network)));
     let append = compose(&named, &given, &extras).kernel_arguments.unwrap().append;
     assert_eq!(append[..2], [argument, "rd.neednet=1"]);
     assert!(append.iter().any(|argument| argument.starts_with("ip=192.0.2.7:")), "{append:?}");
-    assert_eq!(forms.form, Form::KernelArguments);
+    assert_eq!(forms.form, HandOffForm::KernelArguments);
     let with = |pointer: &str, value: Value| {
         let mut stub = stub.clone();
         *stub.pointer_mut(pointer).unwrap() = value;
@@ -526,7 +542,7 @@ fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
         (ways, &pinned),
         (ways, &headed),
         (ways, &twice),
-        (Ways { plain: None, ..ways }, &stub),
+        (HandOffUrls { plain: None, ..ways }, &stub),
     ] {
         assert!(why(read(ways, &named, stub)).contains("--config-plain-port"));
         assert!(ready(read(ways, &host(), stub)).url.is_none(), "of other forms it takes nothing away");

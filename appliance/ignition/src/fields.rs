@@ -119,8 +119,8 @@ impl Fields {
     }
 
     /// What is left, where it is the same on the other side.
-    pub(crate) fn kept(self) -> Written {
-        Written(self.rest)
+    pub(crate) fn into_sparse(self) -> SparseObject {
+        SparseObject(self.rest)
     }
 
     /// Nothing may be left.
@@ -138,9 +138,9 @@ pub(crate) fn join(place: &str, name: &str) -> String {
 
 /// An object that is being written: what is absent or empty is left out.
 #[derive(Default)]
-pub(crate) struct Written(pub(crate) Map<String, Value>);
+pub(crate) struct SparseObject(pub(crate) Map<String, Value>);
 
-impl Written {
+impl SparseObject {
     pub(crate) fn put(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self
@@ -168,8 +168,8 @@ impl Written {
     }
 }
 
-impl From<Written> for Value {
-    fn from(written: Written) -> Self {
+impl From<SparseObject> for Value {
+    fn from(written: SparseObject) -> Self {
         Self::Object(written.0)
     }
 }

@@ -6,12 +6,12 @@
 //!   us is handed over byte for byte.
 //! - [`with_files`] adds files to a config that we serve.
 //! - [`stub`] reads user data in the forms it comes in, makes managed stubs, lifts spec 2 to 3.2, rotates the CA.
-//! - [`accept`] says which version a client of the config server reads, [`down`] writes a config in it.
+//! - [`version_negotiation`] says which version a client of the config server reads, [`downgrade`] writes a config in
+//!   it.
 //! - [`render`] merges a pool's machine configs and completes them for one client.
 
-pub mod accept;
 mod data_url;
-pub mod down;
+pub mod downgrade;
 mod fields;
 #[cfg(test)]
 mod fixtures;
@@ -21,12 +21,13 @@ mod spec3;
 pub mod stub;
 mod validate;
 mod version;
+pub mod version_negotiation;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 pub use fields::FieldError;
-pub use pem::{Authority, PemError};
+pub use pem::{PemError, StubAuthority};
 pub use validate::data_url_is_valid;
 pub use version::SpecVersion;
 
@@ -35,7 +36,7 @@ pub const CONFIG_BYTES_MAX: usize = 2 << 20;
 
 /// What an examination found; fit for use when `errors` is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
+pub struct ConfigFindings {
     /// Each names the place, `storage.files[2].path: …`, and shows no value: configs have secrets in them, and a
     /// host's status is seen by more people than its user data.
     pub errors: Vec<String>,
@@ -47,7 +48,7 @@ const FINDINGS_MAX: usize = 64;
 /// Of one finding: names in the config may be as long as the config.
 const FINDING_CHARS_MAX: usize = 256;
 
-impl Findings {
+impl ConfigFindings {
     fn error(&mut self, text: String) {
         add(&mut self.errors, &text);
     }
@@ -94,7 +95,7 @@ pub enum IgnitionError {
 
 /// Examines a config.
 #[must_use]
-pub fn validate(config: &[u8]) -> Findings {
+pub fn validate(config: &[u8]) -> ConfigFindings {
     validate::bytes(config)
 }
 
@@ -114,7 +115,7 @@ pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for source in own_sources(&mut value, origins) {
         let url = source["source"].as_str().unwrap_or_default();
-        let Some(rest) = origins.iter().find_map(|origin| below(url, origin.as_ref())) else { continue };
+        let Some(rest) = origins.iter().find_map(|origin| path_below(url, origin.as_ref())) else { continue };
         let path = rest.split(['?', '#']).next().unwrap_or_default();
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         if !name.is_empty() && !names.iter().any(|known| known == name) {
@@ -126,7 +127,7 @@ pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
 
 /// What of a URL lies below an origin. Scheme and host are the same in whatever letters (RFC 3986, section 6.2.2.1); a path
 /// is not.
-fn below<'a>(url: &'a str, origin: &str) -> Option<&'a str> {
+fn path_below<'a>(url: &'a str, origin: &str) -> Option<&'a str> {
     let host = origin.find("://").map_or(0, |at| at + 3);
     let path = origin[host..].find('/').map_or(origin.len(), |at| host + at);
     let (head, rest) = url.split_at_checked(path)?;
@@ -134,7 +135,7 @@ fn below<'a>(url: &'a str, origin: &str) -> Option<&'a str> {
 }
 
 fn is_own(resource: &Value, origins: &[impl AsRef<str>]) -> bool {
-    let is_below = |source: &str| origins.iter().any(|origin| below(source, origin.as_ref()).is_some());
+    let is_below = |source: &str| origins.iter().any(|origin| path_below(source, origin.as_ref()).is_some());
     resource["source"].as_str().is_some_and(is_below)
 }
 

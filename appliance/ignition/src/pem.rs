@@ -57,13 +57,13 @@ pub(crate) fn sha256(bytes: &[u8]) -> Fingerprint {
 ///
 /// During an overlap the bundle has the new CA and the old one, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authority {
+pub struct StubAuthority {
     bundle: String,
     current: Vec<Fingerprint>,
     known: BTreeSet<Fingerprint>,
 }
 
-impl Authority {
+impl StubAuthority {
     /// `bundle` goes into stubs as it is; `past` are bundles that stubs may still hold.
     ///
     /// # Errors

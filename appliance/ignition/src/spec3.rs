@@ -1,5 +1,6 @@
 //! What each minor version of spec 3 brought (Ignition's "Upgrading Configs" and the schemas), in one table, which both
-//! directions use: [`lift`] reads an older config as the newest, [`crate::down`] writes the newest as an older one.
+//! directions use: [`lift`] reads an older config as the newest, [`crate::downgrade`] writes the newest as an older
+//! one.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use crate::{
 };
 
 /// A field that is new in a version.
-pub(crate) struct New {
+pub(crate) struct VersionedField {
     pub(crate) since: SpecVersion,
     /// `*` stands for every entry of a list.
     path: &'static str,
@@ -17,11 +18,11 @@ pub(crate) struct New {
     pub(crate) says_nothing: fn(&Value) -> bool,
 }
 
-const fn new(since: SpecVersion, path: &'static str, says_nothing: fn(&Value) -> bool) -> New {
-    New { since, path, says_nothing }
+const fn new(since: SpecVersion, path: &'static str, says_nothing: fn(&Value) -> bool) -> VersionedField {
+    VersionedField { since, path, says_nothing }
 }
 
-pub(crate) static NEW: &[New] = &[
+pub(crate) static NEW: &[VersionedField] = &[
     new(SpecVersion::V3_1, "ignition.proxy", is_hollow),
     new(SpecVersion::V3_1, "ignition.config.merge.*.compression", is_hollow),
     new(SpecVersion::V3_1, "ignition.config.merge.*.httpHeaders", is_hollow),
@@ -107,7 +108,7 @@ pub(crate) fn each_surely(config: &mut Value, path: &str, mut visit: impl FnMut(
     }));
 }
 
-impl New {
+impl VersionedField {
     pub(crate) fn each(
         &self,
         config: &mut Value,

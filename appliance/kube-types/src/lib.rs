@@ -8,4 +8,4 @@ mod scale;
 
 pub use cause::{Cause, CauseReason, summary};
 pub use meta::{ObjectMeta, ObjectReference, OwnerReference, SecretReference};
-pub use scale::Scale;
+pub use scale::ScaleSubresource;

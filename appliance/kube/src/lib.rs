@@ -24,14 +24,14 @@ pub use codec::{
     table::age,
     yaml,
 };
-pub use firesteel_kube_types::{Cause, CauseReason, Scale};
+pub use firesteel_kube_types::{Cause, CauseReason, ScaleSubresource};
 pub use model::{
     access::{self, Authorizer, Caller},
-    convert::{Conversion, Version},
+    convert::{KindVersion, VersionConversion},
     field_validation::FieldValidation,
-    issue,
+    instant_subresources,
     kind::KindInfo,
-    kind_parts::{Admit, Admitted, Cell, Column, NameRule, Review, Writers},
+    kind_parts::{Admit, AdmittedObject, Cell, NameRule, PrinterColumn, ReviewKind, Writers},
     query::Query,
     registry::Registry,
     route,
@@ -41,25 +41,25 @@ pub use model::{
 };
 pub use object::{
     apply, builtin,
-    client::{self, Change, Changes, ObjectName, Objects},
+    client::{self, ObjectChange, ObjectName, ObjectSubscription, Objects},
     core::Core,
     deletion::Propagation,
-    heavy,
+    heavy_json,
     held::UnstoredObjects,
-    life,
-    options::{Change as ObjectChange, Preconditions, WriteOptions, WriteOrigin, Written},
+    lifecycle,
+    options::{ObjectUpdate, Preconditions, StoredWrite, WriteOptions, WriteOrigin},
     patch, quota,
-    record::{Occurrence, Recorder, Regarding},
-    terms::{Part, Target},
+    record::{EventSubject, RecordedEvent, Recorder},
+    terms::{ObjectPart, ObjectTarget},
 };
 pub use serve::{
     api::Api,
     continue_token::check_token,
-    guard::Pass,
+    guard::AccessPass,
     limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX},
     logs,
-    ready::Remarks,
-    respond::Told,
+    ready::ReadinessRemarks,
+    respond::ResponseAuditNote,
     timing::Timing,
     tokens,
 };

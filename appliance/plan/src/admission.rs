@@ -21,7 +21,7 @@ pub const FOR_DELETIONS: usize = 5;
 
 /// What a host is told before its step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Offer {
+pub enum SlotOffer {
     /// It may begin, or go on.
     #[default]
     Free,
@@ -33,7 +33,7 @@ pub enum Offer {
 
 /// What a host does after its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SlotDemand {
     /// It needs no slot.
     Idle,
     Waiting {
@@ -81,22 +81,22 @@ impl<K: Ord + Clone> Slots<K> {
     }
 
     /// Whether the host may take a slot in its next step; one that is free is kept for it until
-    /// [`Slots::settle`]. `has`: its memory says that it has one, which nobody takes from it.
-    pub fn offer(&mut self, host: &K, has: bool, deletes: bool) -> Offer {
+    /// [`Slots::update_slot`]. `has`: its memory says that it has one, which nobody takes from it.
+    pub fn offer(&mut self, host: &K, has: bool, deletes: bool) -> SlotOffer {
         if has || self.busy.contains_key(host) {
             self.busy.insert(host.clone(), deletes);
-            return Offer::Free;
+            return SlotOffer::Free;
         }
         if !self.are_counted() {
-            return Offer::NotCounted;
+            return SlotOffer::NotCounted;
         }
-        let ahead = self.ahead(host, deletes);
+        let ahead = self.hosts_ahead(host, deletes);
         if ahead >= self.room(deletes) {
-            return Offer::Full { busy: self.busy.len(), ahead };
+            return SlotOffer::Full { busy: self.busy.len(), ahead };
         }
         self.busy.insert(host.clone(), deletes);
         self.kept.insert(host.clone());
-        Offer::Free
+        SlotOffer::Free
     }
 
     /// The host's step failed before it could say what it does: it counts as far as it is known, and nobody waits for
@@ -116,28 +116,28 @@ impl<K: Ord + Clone> Slots<K> {
 
     /// What the host does since its step; who may begin now comes back, to be looked at.
     #[must_use]
-    pub fn settle(&mut self, host: &K, standing: Standing, deletes: bool) -> Vec<K> {
+    pub fn update_slot(&mut self, host: &K, standing: SlotDemand, deletes: bool) -> Vec<K> {
         let was_last = self.count(host);
         self.line.retain(|(_, _, waiting)| waiting != host);
         let had = self.busy.remove(host).is_some();
         self.kept.remove(host);
         match standing {
-            Standing::Idle => {}
-            Standing::Waiting { since } => {
+            SlotDemand::Idle => {}
+            SlotDemand::Waiting { since } => {
                 self.line.insert((!deletes, since, host.clone()));
             }
-            Standing::Busy => {
+            SlotDemand::Busy => {
                 self.busy.insert(host.clone(), deletes);
             }
         }
-        let gave_back = had && standing != Standing::Busy;
+        let gave_back = had && standing != SlotDemand::Busy;
         if gave_back || was_last { self.next() } else { Vec::new() }
     }
 
     /// The host is gone.
     #[must_use]
     pub fn forget(&mut self, host: &K) -> Vec<K> {
-        self.settle(host, Standing::Idle, false)
+        self.update_slot(host, SlotDemand::Idle, false)
     }
 
     /// True when it was the last to be counted.
@@ -157,7 +157,7 @@ impl<K: Ord + Clone> Slots<K> {
     }
 
     /// Those in line before this host; one that is not in line would be its kind's last.
-    fn ahead(&self, host: &K, deletes: bool) -> usize {
+    fn hosts_ahead(&self, host: &K, deletes: bool) -> usize {
         let rank = !deletes;
         let own = self.line.iter().find(|(_, _, waiting)| waiting == host).map(|(_, since, _)| *since);
         let end = own.unwrap_or(Timestamp::MAX);
@@ -189,29 +189,29 @@ mod tests {
         let mut slots = Slots::new(20);
         slots.expect([]);
         for host in 0..20 {
-            assert_eq!(slots.offer(&host, false, false), Offer::Free);
-            assert_eq!(slots.settle(&host, Standing::Busy, false), NOBODY);
+            assert_eq!(slots.offer(&host, false, false), SlotOffer::Free);
+            assert_eq!(slots.update_slot(&host, SlotDemand::Busy, false), NOBODY);
         }
         slots
     }
 
     fn waits(slots: &mut Slots<u32>, host: u32, deletes: bool, since: i64) {
-        assert!(matches!(slots.offer(&host, false, deletes), Offer::Full { .. }));
-        assert_eq!(slots.settle(&host, Standing::Waiting { since: at(since) }, deletes), NOBODY);
+        assert!(matches!(slots.offer(&host, false, deletes), SlotOffer::Full { .. }));
+        assert_eq!(slots.update_slot(&host, SlotDemand::Waiting { since: at(since) }, deletes), NOBODY);
     }
 
     #[test]
     fn the_twenty_first_waits_and_begins_when_one_ends() {
         let mut slots = full();
-        assert_eq!(slots.offer(&20, false, false), Offer::Full { busy: 20, ahead: 0 });
+        assert_eq!(slots.offer(&20, false, false), SlotOffer::Full { busy: 20, ahead: 0 });
         waits(&mut slots, 20, false, 1);
         waits(&mut slots, 21, false, 2);
-        assert_eq!(slots.offer(&22, false, false), Offer::Full { busy: 20, ahead: 2 });
-        assert_eq!(slots.settle(&7, Standing::Idle, false), [20]);
-        assert!(matches!(slots.offer(&21, false, false), Offer::Full { ahead: 1, .. }), "nobody jumps the line");
-        assert_eq!(slots.offer(&20, false, false), Offer::Free);
-        assert!(matches!(slots.offer(&21, false, false), Offer::Full { .. }), "it is kept during the step");
-        assert_eq!(slots.settle(&20, Standing::Busy, false), NOBODY);
+        assert_eq!(slots.offer(&22, false, false), SlotOffer::Full { busy: 20, ahead: 2 });
+        assert_eq!(slots.update_slot(&7, SlotDemand::Idle, false), [20]);
+        assert!(matches!(slots.offer(&21, false, false), SlotOffer::Full { ahead: 1, .. }), "nobody jumps the line");
+        assert_eq!(slots.offer(&20, false, false), SlotOffer::Free);
+        assert!(matches!(slots.offer(&21, false, false), SlotOffer::Full { .. }), "it is kept during the step");
+        assert_eq!(slots.update_slot(&20, SlotDemand::Busy, false), NOBODY);
     }
 
     #[test]
@@ -219,33 +219,37 @@ mod tests {
         let mut slots = full();
         waits(&mut slots, 30, false, 1);
         for host in 100..105 {
-            assert_eq!(slots.offer(&host, false, true), Offer::Free);
-            assert_eq!(slots.settle(&host, Standing::Busy, true), NOBODY);
+            assert_eq!(slots.offer(&host, false, true), SlotOffer::Free);
+            assert_eq!(slots.update_slot(&host, SlotDemand::Busy, true), NOBODY);
         }
         waits(&mut slots, 105, true, 9);
-        assert_eq!(slots.settle(&100, Standing::Idle, true), [105]);
-        assert_eq!(slots.offer(&105, false, true), Offer::Free);
-        assert_eq!(slots.settle(&105, Standing::Busy, true), NOBODY);
-        assert_eq!(slots.settle(&0, Standing::Idle, false), NOBODY, "deletions beyond the limit are worked off first");
+        assert_eq!(slots.update_slot(&100, SlotDemand::Idle, true), [105]);
+        assert_eq!(slots.offer(&105, false, true), SlotOffer::Free);
+        assert_eq!(slots.update_slot(&105, SlotDemand::Busy, true), NOBODY);
+        assert_eq!(
+            slots.update_slot(&0, SlotDemand::Idle, false),
+            NOBODY,
+            "deletions beyond the limit are worked off first"
+        );
         for host in [1, 2, 3, 4] {
-            assert_eq!(slots.settle(&host, Standing::Idle, false), NOBODY);
+            assert_eq!(slots.update_slot(&host, SlotDemand::Idle, false), NOBODY);
         }
-        assert_eq!(slots.settle(&5, Standing::Idle, false), [30]);
+        assert_eq!(slots.update_slot(&5, SlotDemand::Idle, false), [30]);
     }
 
     #[test]
     fn after_a_start_nobody_begins_before_all_are_counted() {
         let mut slots = Slots::<u32>::new(1);
-        assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::NotCounted);
         slots.expect([1, 2, 3]);
-        assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
-        assert_eq!(slots.settle(&1, Standing::Waiting { since: at(1) }, false), NOBODY);
-        assert_eq!(slots.offer(&2, true, false), Offer::Free, "it was at work");
-        assert_eq!(slots.settle(&2, Standing::Busy, false), NOBODY);
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::NotCounted);
+        assert_eq!(slots.update_slot(&1, SlotDemand::Waiting { since: at(1) }, false), NOBODY);
+        assert_eq!(slots.offer(&2, true, false), SlotOffer::Free, "it was at work");
+        assert_eq!(slots.update_slot(&2, SlotDemand::Busy, false), NOBODY);
         assert_eq!(slots.forget(&3), NOBODY, "all are counted, and all slots are taken");
         assert_eq!(slots.forget(&2), [1]);
         slots.expect([1]);
-        assert_eq!(slots.offer(&1, false, false), Offer::Free, "once");
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::Free, "once");
     }
 
     /// One host whose journal could not be stored kept all others from beginning after a restart.
@@ -253,23 +257,26 @@ mod tests {
     fn a_host_that_cannot_say_holds_up_nobody() {
         let mut slots = Slots::<u32>::new(1);
         slots.expect([1, 2]);
-        assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
-        assert_eq!(slots.settle(&1, Standing::Waiting { since: at(1) }, false), NOBODY);
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::NotCounted);
+        assert_eq!(slots.update_slot(&1, SlotDemand::Waiting { since: at(1) }, false), NOBODY);
         assert_eq!(slots.cannot_say(&2, Some(false)), [1], "all are counted as far as they can be");
-        assert_eq!(slots.offer(&2, false, false), Offer::Full { busy: 0, ahead: 1 });
-        assert_eq!(slots.offer(&1, false, false), Offer::Free);
-        assert_eq!(slots.settle(&1, Standing::Idle, false), NOBODY);
-        assert_eq!(slots.offer(&2, false, false), Offer::Free);
+        assert_eq!(slots.offer(&2, false, false), SlotOffer::Full { busy: 0, ahead: 1 });
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::Free);
+        assert_eq!(slots.update_slot(&1, SlotDemand::Idle, false), NOBODY);
+        assert_eq!(slots.offer(&2, false, false), SlotOffer::Free);
         waits(&mut slots, 1, false, 3);
         assert_eq!(slots.cannot_say(&2, None), NOBODY, "it may have taken what was kept for its step");
-        assert!(matches!(slots.offer(&1, false, false), Offer::Full { .. }));
-        assert_eq!(slots.offer(&2, false, false), Offer::Free);
+        assert!(matches!(slots.offer(&1, false, false), SlotOffer::Full { .. }));
+        assert_eq!(slots.offer(&2, false, false), SlotOffer::Free);
         assert_eq!(slots.cannot_say(&2, Some(false)), [1], "the slot that was kept for its step is free again");
-        assert_eq!(slots.offer(&1, false, false), Offer::Free);
-        assert_eq!(slots.settle(&1, Standing::Busy, false), NOBODY);
-        assert_eq!(slots.offer(&1, true, false), Offer::Free);
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::Free);
+        assert_eq!(slots.update_slot(&1, SlotDemand::Busy, false), NOBODY);
+        assert_eq!(slots.offer(&1, true, false), SlotOffer::Free);
         assert_eq!(slots.cannot_say(&1, Some(false)), NOBODY);
-        assert!(matches!(slots.offer(&2, false, false), Offer::Full { busy: 1, .. }), "what it had it may still have");
+        assert!(
+            matches!(slots.offer(&2, false, false), SlotOffer::Full { busy: 1, .. }),
+            "what it had it may still have"
+        );
     }
 
     /// A store that kept the step's outcome and could not say so let another host begin beyond the limit.
@@ -277,12 +284,12 @@ mod tests {
     fn a_slot_that_was_taken_without_the_stores_word_is_taken() {
         let mut slots = Slots::<u32>::new(1);
         slots.expect([]);
-        assert_eq!(slots.offer(&1, false, false), Offer::Free);
+        assert_eq!(slots.offer(&1, false, false), SlotOffer::Free);
         waits(&mut slots, 2, false, 1);
         assert_eq!(slots.cannot_say(&1, Some(true)), NOBODY);
-        assert!(matches!(slots.offer(&2, false, false), Offer::Full { busy: 1, .. }));
-        assert_eq!(slots.offer(&1, true, false), Offer::Free);
-        assert_eq!(slots.settle(&1, Standing::Idle, false), [2]);
+        assert!(matches!(slots.offer(&2, false, false), SlotOffer::Full { busy: 1, .. }));
+        assert_eq!(slots.offer(&1, true, false), SlotOffer::Free);
+        assert_eq!(slots.update_slot(&1, SlotDemand::Idle, false), [2]);
     }
 
     proptest! {
@@ -299,10 +306,11 @@ mod tests {
                     0..=2 => {
                         let had = slots.busy.contains_key(&host);
                         let offer = slots.offer(&host, false, deletes);
-                        let standing = if offer == Offer::Free { Standing::Busy } else { Standing::Waiting { since } };
-                        let woken = slots.settle(&host, standing, deletes);
+                        let waiting = SlotDemand::Waiting { since };
+                        let standing = if offer == SlotOffer::Free { SlotDemand::Busy } else { waiting };
+                        let woken = slots.update_slot(&host, standing, deletes);
                         prop_assert!(woken.is_empty());
-                        if !had && !deletes && offer == Offer::Free {
+                        if !had && !deletes && offer == SlotOffer::Free {
                             prop_assert!(ordinary < 3 && slots.busy.len() <= 3);
                         }
                     }
@@ -310,8 +318,8 @@ mod tests {
                         let woken = slots.forget(&host);
                         for next in woken {
                             let deletes = slots.line.iter().any(|(ordinary, _, waiting)| *waiting == next && !ordinary);
-                            prop_assert_eq!(slots.offer(&next, false, deletes), Offer::Free);
-                            prop_assert!(slots.settle(&next, Standing::Busy, deletes).is_empty());
+                            prop_assert_eq!(slots.offer(&next, false, deletes), SlotOffer::Free);
+                            prop_assert!(slots.update_slot(&next, SlotDemand::Busy, deletes).is_empty());
                         }
                     }
                 }

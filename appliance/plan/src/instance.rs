@@ -19,7 +19,7 @@ pub struct TokenAge {
 
 /// What a token still opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConfigTokenState {
     Open,
     /// The OS runs.
     Ended,
@@ -69,17 +69,17 @@ pub fn has_rendered(all: &str, rendered: &str) -> bool {
 /// Says whether an installation of this attempt may still fetch its config. One that is not counted yet may: the host's next
 /// step begins.
 #[must_use]
-pub fn standing(status: &HostJournalStatus, attempt: u64, age: TokenAge) -> Standing {
+pub fn standing(status: &HostJournalStatus, attempt: u64, age: TokenAge) -> ConfigTokenState {
     if journal::configs_of(status, attempt).is_none() {
-        return Standing::Replaced;
+        return ConfigTokenState::Replaced;
     }
     let record = status.instance.as_ref().filter(|record| record.attempt == attempt);
     if record.is_some_and(|record| record.running_at.is_some()) {
-        return Standing::Ended;
+        return ConfigTokenState::Ended;
     }
     let count = status.token_count.filter(|count| count.attempt == attempt);
     let is_expired = count.is_some_and(|count| is_over(count.since_s, age.age_s, age.life));
-    if is_expired { Standing::Expired } else { Standing::Open }
+    if is_expired { ConfigTokenState::Expired } else { ConfigTokenState::Open }
 }
 
 #[cfg(test)]
@@ -103,16 +103,16 @@ mod tests {
     fn a_token_opens_until_its_deadline_or_until_the_os_runs() {
         let mut status = written();
         let (token, old) = (3, 2);
-        assert_eq!(standing(&status, token, aged(5000)), Standing::Open, "not counted yet");
-        assert_eq!(standing(&status, old, aged(1)), Standing::Replaced);
+        assert_eq!(standing(&status, token, aged(5000)), ConfigTokenState::Open, "not counted yet");
+        assert_eq!(standing(&status, old, aged(1)), ConfigTokenState::Replaced);
         count_token(&mut status, false, 1000);
-        assert_eq!(standing(&status, token, aged(1099)), Standing::Open);
-        assert_eq!(standing(&status, token, aged(1100)), Standing::Expired);
-        assert_eq!(standing(&status, token, aged(0)), Standing::Open, "a store that was restored is younger");
+        assert_eq!(standing(&status, token, aged(1099)), ConfigTokenState::Open);
+        assert_eq!(standing(&status, token, aged(1100)), ConfigTokenState::Expired);
+        assert_eq!(standing(&status, token, aged(0)), ConfigTokenState::Open, "a store that was restored is younger");
         record_of(&mut status, 3).running_at = Some(Timestamp::UNIX_EPOCH);
-        assert_eq!(standing(&status, token, aged(1050)), Standing::Ended);
+        assert_eq!(standing(&status, token, aged(1050)), ConfigTokenState::Ended);
         record_of(&mut status, 4);
-        assert_eq!(standing(&status, token, aged(1050)), Standing::Open, "that was another installation");
+        assert_eq!(standing(&status, token, aged(1050)), ConfigTokenState::Open, "that was another installation");
     }
 
     #[test]
@@ -175,17 +175,17 @@ mod tests {
         let of = |status: &HostJournalStatus, attempt| standing(status, attempt, aged(1));
         for attempt in [3, 5] {
             let provisioned = at_state("provisioned", attempt, "inspect");
-            assert_eq!(of(&provisioned, 3), Standing::Open);
+            assert_eq!(of(&provisioned, 3), ConfigTokenState::Open);
             assert_eq!(journal::configs_of(&provisioned, 3).unwrap(), ["worker"]);
-            assert_eq!(of(&provisioned, 4), Standing::Replaced);
+            assert_eq!(of(&provisioned, 4), ConfigTokenState::Replaced);
             // The attempt is a new one only with the next boot.
             for state in ["deprovisioning", "available", "preparing", "deleting"] {
-                assert_eq!(of(&at_state(state, attempt, "write"), 3), Standing::Replaced, "{state}");
+                assert_eq!(of(&at_state(state, attempt, "write"), 3), ConfigTokenState::Replaced, "{state}");
             }
         }
-        assert_eq!(of(&at_state("provisioning", 3, "inspect"), 3), Standing::Replaced, "the next one begins");
+        assert_eq!(of(&at_state("provisioning", 3, "inspect"), 3), ConfigTokenState::Replaced, "the next one begins");
         let written = at_state("provisioning", 5, "write");
-        assert_eq!((of(&written, 5), of(&written, 3)), (Standing::Open, Standing::Replaced));
+        assert_eq!((of(&written, 5), of(&written, 3)), (ConfigTokenState::Open, ConfigTokenState::Replaced));
         assert_eq!(journal::configs_of(&written, 5).unwrap(), ["infra"]);
     }
 }

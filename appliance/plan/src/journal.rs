@@ -8,7 +8,7 @@ use firesteel_resources::host_journal::HostJournalStatus;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::host::{HostMemory, IssuedPlan, KnownIdentity, State, identity::known};
+use crate::host::{HostMemory, HostState, IssuedPlan, KnownIdentity, identity::known};
 
 /// Why a memory cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +53,8 @@ pub fn timeline(status: &HostJournalStatus) -> u32 {
 
 /// Returns the state of the host; the first one where it cannot be read.
 #[must_use]
-pub fn state(status: &HostJournalStatus) -> State {
-    State::deserialize(&status.memory["state"]).unwrap_or_default()
+pub fn state(status: &HostJournalStatus) -> HostState {
+    HostState::deserialize(&status.memory["state"]).unwrap_or_default()
 }
 
 /// Returns the attempt that the planner is at; 0 before the first.
@@ -72,16 +72,16 @@ pub fn has_slot(status: &HostJournalStatus) -> bool {
 /// Returns the attempt whose installation is complete.
 #[must_use]
 pub fn installed(status: &HostJournalStatus) -> Option<u64> {
-    status.memory["applied"]["attempt"].as_u64().filter(|_| state(status) == State::Provisioned)
+    status.memory["applied"]["attempt"].as_u64().filter(|_| state(status) == HostState::Provisioned)
 }
 
 /// Returns the attempt whose installation is on the disk, or is being put there.
 #[must_use]
 pub fn installation(status: &HostJournalStatus) -> Option<u64> {
-    if state(status) == State::Provisioned {
+    if state(status) == HostState::Provisioned {
         return installed(status);
     }
-    let writes = state(status) == State::Provisioning && status.memory["plan"]["plan"]["kind"] == "write";
+    let writes = state(status) == HostState::Provisioning && status.memory["plan"]["plan"]["kind"] == "write";
     writes.then(|| attempt(status))
 }
 
@@ -92,7 +92,7 @@ pub fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<Vec<Stri
     if installation(status) != Some(installed) {
         return None;
     }
-    let is_done = state(status) == State::Provisioned;
+    let is_done = state(status) == HostState::Provisioned;
     let installs = if is_done { &status.memory["applied"] } else { &status.memory["plan"]["plan"] };
     let names = &installs["configs"];
     Some(names.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect())

@@ -1,8 +1,8 @@
 //! Deciding: what a host needs next. Pure functions from what is seen to what is done.
 //!
 //! There is no clock here, no socket, no file, no task, no store and no protocol: `now` is an
-//! argument, observations come in as [`host::Seen`], and everything that is to happen goes out as
-//! values in [`host::Step`]. A step can therefore be tested in microseconds, and read in one
+//! argument, observations come in as [`host::HostInputs`], and everything that is to happen goes out as
+//! values in [`host::HostStep`]. A step can therefore be tested in microseconds, and read in one
 //! sitting.
 //!
 //! - [`host`]: the states of one host, one file per state
@@ -28,5 +28,5 @@ pub mod journal;
 pub mod policy;
 pub mod skew;
 
-pub use disk::{DiskChoice, DiskIdentity, Mark, NoDisk, select_disk};
-pub use host::{BootEntry, Effect, HostMemory, Seen, Step, boot_entry, current_plan, project, step};
+pub use disk::{DiskChoice, DiskIdentity, InstallationMark, NoDisk, select_disk};
+pub use host::{HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep, boot_entry, current_plan, project, step};

@@ -19,7 +19,7 @@ use firesteel_resources::machine_configuration::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Decision, SetKey, SetKind};
+use crate::policy::{SetDecision, SetKey, SetKind};
 
 /// Reason of the condition Upgradeable (upstream).
 pub const REASON: &str = "ClusterBootImageSkewError";
@@ -83,19 +83,19 @@ pub fn ocp(version: &str) -> Option<[u32; 3]> {
 /// The oldest images from which hosts can join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
-pub struct Minimum {
+pub struct MinimumVersions {
     pub ocp: [u32; 3],
     pub rhcos: Rhel,
 }
 
-impl Default for Minimum {
+impl Default for MinimumVersions {
     /// Upstream's.
     fn default() -> Self {
         Self { ocp: [4, 13, 0], rhcos: Rhel { major: 9, minor: 2 } }
     }
 }
 
-impl fmt::Display for Minimum {
+impl fmt::Display for MinimumVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = self.ocp;
         write!(f, "{major}.{minor}.{patch} (RHCOS {})", self.rhcos)
@@ -103,8 +103,8 @@ impl fmt::Display for Minimum {
 }
 
 /// As it is written in settings: `4.13.0,9.2`.
-impl From<Minimum> for String {
-    fn from(minimum: Minimum) -> Self {
+impl From<MinimumVersions> for String {
+    fn from(minimum: MinimumVersions) -> Self {
         let [major, minor, patch] = minimum.ocp;
         format!("{major}.{minor}.{patch},{}", minimum.rhcos)
     }
@@ -127,7 +127,7 @@ pub enum MinimumError {
 }
 
 /// An OCP version, one of RHCOS, or both with a comma between them. What is not said is as by default.
-impl FromStr for Minimum {
+impl FromStr for MinimumVersions {
     type Err = MinimumError;
 
     fn from_str(text: &str) -> Result<Self, MinimumError> {
@@ -170,15 +170,15 @@ pub struct Recorded {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct SkewInputs<'a> {
     /// `spec.bootImageSkewEnforcement`.
     pub wanted: Option<&'a SkewEnforcement>,
     pub effective: &'a ManagedBootImages,
     /// What the policy decided, of this moment.
-    pub decisions: &'a BTreeMap<SetKey, Decision>,
+    pub decisions: &'a BTreeMap<SetKey, SetDecision>,
     /// The release of the image that machines of each set get now, where it is known.
     pub releases: &'a BTreeMap<SetKey, String>,
-    pub minimum: Minimum,
+    pub minimum: MinimumVersions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ pub enum Upgradeable {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct SkewDecision {
     /// For `status.bootImageSkewEnforcementStatus`.
     pub status: SkewEnforcement,
     pub recorded: Recorded,
@@ -199,7 +199,7 @@ pub struct Decided {
 }
 
 #[must_use]
-pub fn decide(seen: &Seen<'_>, recorded: &Recorded) -> Decided {
+pub fn decide(seen: &SkewInputs<'_>, recorded: &Recorded) -> SkewDecision {
     let recorded = record(seen, recorded);
     let none = SkewEnforcement::default();
     let (status, upgradeable) = match seen.wanted {
@@ -231,7 +231,7 @@ pub fn decide(seen: &Seen<'_>, recorded: &Recorded) -> Decided {
             (SkewEnforcement { mode: SkewMode::Manual, manual: Some(stated), automatic: None }, upgradeable)
         }
     };
-    Decided { status, recorded, upgradeable }
+    SkewDecision { status, recorded, upgradeable }
 }
 
 /// Whether the age of all images that are the policy's to change is its to know.
@@ -243,7 +243,7 @@ fn is_all_managed(effective: &ManagedBootImages) -> bool {
 }
 
 /// The sets whose releases can be compared, the oldest first.
-fn comparable<'a>(seen: &Seen<'a>) -> Vec<(Rhel, &'a SetKey, &'a str)> {
+fn comparable<'a>(seen: &SkewInputs<'a>) -> Vec<(Rhel, &'a SetKey, &'a str)> {
     let releases = seen.releases.iter();
     let mut all: Vec<_> =
         releases.filter_map(|(key, release)| Some((rhcos(release)?, key, release.as_str()))).collect();
@@ -251,7 +251,7 @@ fn comparable<'a>(seen: &Seen<'a>) -> Vec<(Rhel, &'a SetKey, &'a str)> {
     all
 }
 
-fn record(seen: &Seen<'_>, recorded: &Recorded) -> Recorded {
+fn record(seen: &SkewInputs<'_>, recorded: &Recorded) -> Recorded {
     let mut recorded = recorded.clone();
     let Some((_, _, oldest)) = comparable(seen).first().copied() else { return recorded };
     if recorded.installed.is_empty() {
@@ -261,19 +261,19 @@ fn record(seen: &Seen<'_>, recorded: &Recorded) -> Recorded {
     let decisions =
         || seen.decisions.iter().filter(|(key, _)| key.kind.is_brought_along()).map(|(_, decision)| decision);
     let mut counted = decisions().filter(|decision| match decision {
-        Decision::NotSelected => false,
-        Decision::Skip(skip) => skip.reason.is_counted(),
-        Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => true,
+        SetDecision::NotSelected => false,
+        SetDecision::Skip(skip) => skip.reason.is_counted(),
+        SetDecision::Done | SetDecision::Patch { .. } | SetDecision::Wait(_) | SetDecision::Degraded(_) => true,
     });
-    if decisions().any(|decision| matches!(decision, Decision::Skip(skip) if skip.reason.is_counted())) {
+    if decisions().any(|decision| matches!(decision, SetDecision::Skip(skip) if skip.reason.is_counted())) {
         recorded.reached.clone_from(&recorded.installed);
-    } else if counted.all(|decision| *decision == Decision::Done) {
+    } else if counted.all(|decision| *decision == SetDecision::Done) {
         oldest.clone_into(&mut recorded.reached);
     }
     recorded
 }
 
-fn manual(stated: &BootImageVersion, minimum: Minimum) -> Upgradeable {
+fn manual(stated: &BootImageVersion, minimum: MinimumVersions) -> Upgradeable {
     let least = format!("at least {minimum} is needed");
     let (text, is_old) = match (&stated.ocp_version, &stated.rhcos_version) {
         (Some(version), _) => (version, ocp(version).map(|version| version < minimum.ocp)),
@@ -292,7 +292,7 @@ fn manual(stated: &BootImageVersion, minimum: Minimum) -> Upgradeable {
     }
 }
 
-fn automatic_verdict(seen: &Seen<'_>, recorded: &Recorded) -> Upgradeable {
+fn automatic_verdict(seen: &SkewInputs<'_>, recorded: &Recorded) -> Upgradeable {
     let minimum = seen.minimum;
     let sets = comparable(seen);
     let old: Vec<String> = sets

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     admit::typed,
-    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
+    kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column},
     roles::Role,
     shape::{Field, Shape},
 };
 
 pub const KIND: Kind = Kind {
     short_names: &["ag"],
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     columns: &[
         column("Subject", ".spec.subject.name", "Who has the role", 0),
         column("Kind", ".spec.subject.kind", "What the subject is", 1),
@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
         AGE,
     ],
     about: "Who has which role, and in which namespace.",
-    rules: |new, old| typed(new, old, |new: &AccessGrant, old| Verdict::of(causes(new, old))),
+    rules: |new, old| typed(new, old, |new: &AccessGrant, old| RuleVerdict::of(causes(new, old))),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "AccessGrant", "accessgrants", "accessgrant", &SHAPE)
 };
 
@@ -46,7 +46,7 @@ pub struct AccessGrant {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccessGrantSpec {
-    pub subject: Subject,
+    pub subject: GrantSubject,
     /// One of [`Role`]'s words.
     pub role: String,
     /// Empty for all.
@@ -56,7 +56,7 @@ pub struct AccessGrantSpec {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Subject {
+pub struct GrantSubject {
     /// One of [`SUBJECTS`].
     pub kind: String,
     pub name: String,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn grant(kind: &str, name: &str, role: &str, namespace: &str) -> AccessGrant {
-        let subject = Subject { kind: kind.into(), name: name.into(), namespace: String::new() };
+        let subject = GrantSubject { kind: kind.into(), name: name.into(), namespace: String::new() };
         let spec = AccessGrantSpec { subject, role: role.into(), namespace: namespace.into() };
         AccessGrant { spec, ..AccessGrant::default() }
     }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    kind::{Kind, Verdict},
+    kind::{Kind, RuleVerdict},
     shape,
 };
 
@@ -63,12 +63,12 @@ pub fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Erro
 pub fn typed<T: DeserializeOwned>(
     new: &Value,
     old: Option<&Value>,
-    rules: impl Fn(&T, Option<&T>) -> Verdict,
-) -> Verdict {
+    rules: impl Fn(&T, Option<&T>) -> RuleVerdict,
+) -> RuleVerdict {
     match decode::<T>(new) {
         // What is stored was admitted once; should it not decode, the new object is judged alone.
         Ok(new) => rules(&new, old.and_then(|old| decode::<T>(old).ok()).as_ref()),
-        Err(error) => Verdict::of([Cause {
+        Err(error) => RuleVerdict::of([Cause {
             reason: CauseReason::FieldValueInvalid,
             message: format!("Invalid value: {error}"),
             field: fault_of::<T>(new),

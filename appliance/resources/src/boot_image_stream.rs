@@ -19,7 +19,7 @@ use crate::{
     admit::typed,
     bare_metal_host::annotations::HAND_OFF_WORDS,
     condition::{self, Condition},
-    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
+    kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column},
     shape::{Field, Literal, Shape},
     url,
     zero::is_zero,
@@ -50,7 +50,7 @@ const NAME_MAX: usize = FILE_NAME_MAX - ".".len() - ".json".len() - ".new".len()
 
 pub const KIND: Kind = Kind {
     short_names: &["bis"],
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     has_status: true,
     columns: &[
         column("Stream", ".status.stream", "The stream's own name", 1),
@@ -62,7 +62,7 @@ pub const KIND: Kind = Kind {
         AGE,
     ],
     about: "A stream of OS images that is followed: its source, and the releases of it that are here.",
-    rules: |new, old| typed(new, old, |new: &BootImageStream, _| Verdict::of(causes(new))),
+    rules: |new, old| typed(new, old, |new: &BootImageStream, _| RuleVerdict::of(causes(new))),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "BootImageStream", "bootimagestreams", "bootimagestream", &SHAPE)
 };
 
@@ -79,7 +79,7 @@ pub struct BootImageStream {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootImageStreamSpec {
-    pub source: Source,
+    pub source: StreamSource,
     /// The name that the metadata must say it is of; empty for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stream: String,
@@ -90,7 +90,7 @@ pub struct BootImageStreamSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub formats: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub keyring: Option<Keyring>,
+    pub keyring: Option<KeyringReference>,
     /// The form in which these images take their configuration, in the words of the hosts' annotation
     /// ([`HAND_OFF_WORDS`]), which goes before it; empty where the image itself tells.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -117,7 +117,7 @@ impl BootImageStreamSpec {
 /// Exactly one of them is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Source {
+pub struct StreamSource {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
     /// The name of a file in the appliance's folder of streams.
@@ -137,7 +137,7 @@ pub struct SourceMap {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Keyring {
+pub struct KeyringReference {
     /// `Secret` or `ConfigMap`.
     pub kind: String,
     pub namespace: String,
@@ -146,7 +146,7 @@ pub struct Keyring {
 
 /// The form that a stream says its images take.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredForm {
     /// The name of the BootImageStream.
     pub stream: String,
     /// Its `spec.handOff`: one of [`HAND_OFF_WORDS`], if it is of this version.
@@ -175,14 +175,14 @@ pub struct BootImageStreamStatus {
     pub progress: String,
     /// The newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub releases: Vec<Release>,
+    pub releases: Vec<StreamRelease>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Release {
+pub struct StreamRelease {
     pub release: String,
     pub seen_at: Timestamp,
     /// When the last of its wanted artifacts was verified.
@@ -191,12 +191,12 @@ pub struct Release {
     /// The stream names it no more, or names an older one: it is given to nobody who only follows the stream.
     pub withdrawn: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
+    pub artifacts: Vec<ArtifactStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Artifact {
+pub struct ArtifactStatus {
     pub architecture: String,
     pub platform: String,
     /// One of [`FORMATS`].
@@ -213,7 +213,7 @@ pub struct Artifact {
     /// Where its detached signature is; empty where the stream gives none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub signature_location: String,
-    pub signature: Signature,
+    pub signature: SignatureStatus,
     pub state: ArtifactState,
     /// Of the disk as it is written.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -236,7 +236,7 @@ pub struct Artifact {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Signature {
+pub enum SignatureStatus {
     /// The stream gives none.
     #[default]
     None,
@@ -257,7 +257,8 @@ pub enum ArtifactState {
 }
 
 const CONFIG_MAP: Shape = Shape::object(&[
-    Field::new("key", Shape::TEXT.chars_min(1).or(Literal::Text("stream"))).about("The key with the metadata."),
+    Field::new("key", Shape::TEXT.chars_min(1).with_default(Literal::Text("stream")))
+        .about("The key with the metadata."),
     Field::required("name", Shape::TEXT.chars_min(1)).about("The name of the ConfigMap."),
     Field::required("namespace", Shape::TEXT.chars_min(1)).about("The namespace of the ConfigMap."),
 ]);
@@ -270,7 +271,7 @@ const SOURCE: Shape = Shape::object(&[
 ]);
 
 const KEYRING: Shape = Shape::object(&[
-    Field::new("kind", Shape::one_of(&["ConfigMap", "Secret"]).or(Literal::Text("ConfigMap")))
+    Field::new("kind", Shape::one_of(&["ConfigMap", "Secret"]).with_default(Literal::Text("ConfigMap")))
         .about("What holds the key."),
     Field::required("name", Shape::TEXT.chars_min(1)).about("The name of the object."),
     Field::required("namespace", Shape::TEXT.chars_min(1)).about("The namespace of the object."),
@@ -340,7 +341,7 @@ const SHAPE: Shape = Shape::object(&[
 /// What is wrong with a stream.
 #[must_use]
 pub fn causes(new: &BootImageStream) -> Vec<Cause> {
-    let Source { url, file, config_map } = &new.spec.source;
+    let StreamSource { url, file, config_map } = &new.spec.source;
     let mut causes = Vec::new();
     if new.metadata.name.len() > NAME_MAX {
         let why = format!("must have at most {NAME_MAX} characters, for a file is named after it");
@@ -440,7 +441,7 @@ mod tests {
     /// A status that did not have its own shape could not be stored.
     #[test]
     fn a_full_status_has_its_shape() {
-        let artifact = Artifact {
+        let artifact = ArtifactStatus {
             sector_bytes: 4096,
             total_bytes: Some(9),
             done_bytes: 3,
@@ -448,10 +449,13 @@ mod tests {
             seconds_left: Some(3),
             served: "/images/a.iso".into(),
             signature_location: "https://a.example/a.sig".into(),
-            ..Artifact::default()
+            ..ArtifactStatus::default()
         };
-        let release =
-            Release { artifacts: vec![artifact], stamped_at: Some(Timestamp::UNIX_EPOCH), ..Release::default() };
+        let release = StreamRelease {
+            artifacts: vec![artifact],
+            stamped_at: Some(Timestamp::UNIX_EPOCH),
+            ..StreamRelease::default()
+        };
         let status = BootImageStreamStatus {
             releases: vec![release],
             progress: "a".into(),

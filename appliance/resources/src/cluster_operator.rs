@@ -1,13 +1,13 @@
 //! `ClusterOperator` (config.openshift.io/v1): how a part of a cluster is, as its operator says.
 
 use crate::{
-    kind::{Column, Kind, Scope, column},
+    kind::{Kind, KindColumn, KindScope, column},
     shape::{Field, Shape},
 };
 
 pub const KIND: Kind = Kind {
     short_names: &["co"],
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     has_status: true,
     columns: &[
         column("Version", ".status.versions[?(@.name==\"operator\")].version", "The version of the operator", 0),
@@ -19,7 +19,7 @@ pub const KIND: Kind = Kind {
             "Whether it is not as it should be",
             0,
         ),
-        Column {
+        KindColumn {
             type_: "date",
             ..column(
                 "Since",

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hardware::HardwareRecord,
-    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, Scope, V1ALPHA1, column},
+    kind::{AGE, FIRESTEEL, Kind, KindScope, STATUS_ONLY, V1ALPHA1, column},
 };
 
 pub const KIND: Kind = Kind {
     short_names: &["dh"],
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     has_status: true,
     columns: &[
         column("MAC", ".status.bootMac", "MAC that booted", 0),
@@ -64,7 +64,7 @@ pub struct DiscoveredHostStatus {
     pub hardware: Option<HardwareRecord>,
     /// Set where an earlier owner let the machine go without cleaning it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub uncleaned: Option<Uncleaned>,
+    pub uncleaned: Option<TombstoneStatus>,
 }
 
 /// The agent that a boot's token is bound to.
@@ -82,7 +82,7 @@ pub struct DiscoveryBinding {
 /// The tombstone of a host that was let go with a disk that was not cleaned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Uncleaned {
+pub struct TombstoneStatus {
     /// `namespace/name` of the host that was.
     pub host: String,
     /// Identity of the disk that still holds its data.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     admit::typed,
-    kind::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column},
+    kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column},
     shape::{Field, Shape},
 };
 
@@ -17,10 +17,10 @@ use crate::{
 pub const USUAL_NAME: &str = "fleet";
 
 pub const KIND: Kind = Kind {
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     columns: &[column("By", ".spec.by", "Who stopped the fleet", 0), column("Reason", ".spec.reason", "Why", 0), AGE],
     about: "A stop of the whole fleet: while there is one, no disk of any host is changed.",
-    rules: |new, old| typed(new, old, |new: &Halt, old| Verdict::of(causes(new, old))),
+    rules: |new, old| typed(new, old, |new: &Halt, old| RuleVerdict::of(causes(new, old))),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "Halt", "halts", "halt", &SHAPE)
 };
 

@@ -5,9 +5,9 @@
 //! stable identity, read-only and removable flags, signatures, and which boot the facts are from.
 
 pub mod changes;
+mod disk_contents;
 pub mod neighbour;
 pub mod parts;
-mod shown;
 
 pub use firesteel_facts::{FirmwareMode, Transport};
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     kind::{AGE, Kind, METAL3, V1ALPHA1},
     mac::MAC_PATTERN_UNANCHORED,
-    shape::{Field, Format, Shape},
+    shape::{Field, OpenApiFormat, Shape},
     zero::is_zero,
 };
 
@@ -198,7 +198,7 @@ pub(crate) const DETAILS_SHAPE: Shape = Shape::object(&[
         "cpu",
         Shape::object(&[
             Field::new("arch", Shape::TEXT).about("The architecture, such as x86_64."),
-            Field::new("clockMegahertz", Shape::NUMBER.format(Format::Double)).about("The highest clock rate."),
+            Field::new("clockMegahertz", Shape::NUMBER.format(OpenApiFormat::Double)).about("The highest clock rate."),
             Field::new("count", Shape::INTEGER).about("How many logical processors there are."),
             Field::new("flags", Shape::list(&Shape::TEXT))
                 .about("What the processor can do, in the words of the kernel."),

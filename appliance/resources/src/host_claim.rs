@@ -10,7 +10,7 @@ use crate::{
         shape::{CUSTOM_DEPLOY, IMAGE},
     },
     condition,
-    kind::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
     label, reference,
     shape::{Field, Shape},
     url,
@@ -19,7 +19,7 @@ use crate::{
 pub const KIND: Kind = Kind {
     has_status: true,
     about: "A wish for a host: what it must be like, and what is to be on it.",
-    rules: |new, old| Verdict::of(causes(new, old)),
+    rules: |new, old| RuleVerdict::of(causes(new, old)),
     without_controller: Some("no host is chosen for claims; apply a BareMetalHost"),
     ..Kind::new(METAL3, V1ALPHA1, "HostClaim", "hostclaims", "hostclaim", &SHAPE)
 };

@@ -5,14 +5,14 @@ use regex::bytes::RegexBuilder;
 
 use crate::{
     companions::CONDITIONS_ONLY,
-    kind::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
     shape::{Field, Shape},
 };
 
 pub const KIND: Kind = Kind {
     has_status: true,
     about: "Whose claims may get the hosts of this namespace.",
-    rules: |new, _| Verdict::of(new["spec"]["hostClaimNamespaces"]["nameMatches"].as_str().and_then(expression)),
+    rules: |new, _| RuleVerdict::of(new["spec"]["hostClaimNamespaces"]["nameMatches"].as_str().and_then(expression)),
     without_controller: Some("no host is chosen for claims"),
     ..Kind::new(METAL3, V1ALPHA1, "HostDeployPolicy", "hostdeploypolicies", "hostdeploypolicy", &SHAPE)
 };

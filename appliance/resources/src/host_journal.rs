@@ -6,7 +6,7 @@
 
 mod boot;
 mod claim;
-mod promised;
+mod promised_hand_off;
 mod receipts;
 
 use firesteel_kube_types::ObjectMeta;
@@ -20,9 +20,9 @@ use crate::{
     zero::is_zero,
 };
 
-pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentRecord};
+pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentFileRecord};
 pub use claim::{CLAIMANTS_MAX, ClaimRecord, Claimant};
-pub use promised::{HandedFile, PROMISES_MAX, PromisedForm, PromisedForms, PromisedHandOff};
+pub use promised_hand_off::{HandedFile, PROMISES_MAX, PromisedForm, PromisedForms, PromisedHandOff};
 pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
 
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
@@ -84,7 +84,7 @@ pub struct HostJournalStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rehandoff: Option<Rehandoff>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
+    pub progress: Option<JournalProgress>,
     /// What was seen of the newest boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootRecord>,
@@ -335,7 +335,7 @@ pub struct FirstBootFailure {
 /// Where the current plan stands; replaced often, so it is small.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Progress {
+pub struct JournalProgress {
     pub attempt: u64,
     pub plan: u32,
     pub step: String,

@@ -32,23 +32,23 @@
 //! A kind whose objects a controller reads gets a type as well, and its rules read that type
 //! ([`crate::admit::typed`]).
 
-use firesteel_kube_types::{Cause, Scale};
+use firesteel_kube_types::{Cause, ScaleSubresource};
 use serde_json::Value;
 
 use crate::{
-    cluster_api::convert::Conversion,
+    cluster_api::convert::KindConversion,
     shape::{Field, Shape},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KindScope {
     Namespaced,
     Cluster,
 }
 
 /// A column of `kubectl get`; `priority` above 0 shows with `-o wide` only.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct KindColumn {
     pub name: &'static str,
     /// `string`, `integer` or `date`.
     pub type_: &'static str,
@@ -68,10 +68,10 @@ pub struct Kind {
     pub short_names: &'static [&'static str],
     /// Names for several kinds at once.
     pub categories: &'static [&'static str],
-    pub scope: Scope,
+    pub scope: KindScope,
     pub has_status: bool,
     /// None means the age alone.
-    pub columns: &'static [Column],
+    pub columns: &'static [KindColumn],
     /// What the kind is for, as `kubectl explain` shows it.
     pub about: &'static str,
     /// Everything beside `apiVersion`, `kind` and `metadata`.
@@ -87,7 +87,7 @@ pub struct Kind {
     /// Users may read it and no more.
     pub read_only: bool,
     /// Where the numbers of a kind that can be scaled are.
-    pub scale: Option<Scale>,
+    pub scale: Option<ScaleSubresource>,
     /// This version is going away.
     pub is_deprecated: bool,
     /// Of a version in which objects are not stored.
@@ -102,7 +102,7 @@ pub struct Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct StoredAs {
     pub kind: &'static Kind,
-    pub conversion: Conversion,
+    pub conversion: KindConversion,
     /// Keeps what the other version cannot hold.
     pub annotation: &'static str,
     /// Whether an object has the form of the stored version.
@@ -130,14 +130,14 @@ impl Kind {
             singular,
             short_names: &[],
             categories: &[],
-            scope: Scope::Namespaced,
+            scope: KindScope::Namespaced,
             has_status: false,
             columns: &[],
             about: "",
             shape,
             complete: |_, _| {},
             labels: |_| Vec::new(),
-            rules: |_, _| Verdict::default(),
+            rules: |_, _| RuleVerdict::default(),
             without_controller: None,
             read_only: false,
             scale: None,
@@ -165,18 +165,18 @@ impl Kind {
 }
 
 /// The rules of a kind: of a new object, or of a change of the second one.
-pub type Rules = fn(&Value, Option<&Value>) -> Verdict;
+pub type Rules = fn(&Value, Option<&Value>) -> RuleVerdict;
 
 /// What the rules of a kind say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RuleVerdict {
     /// The object is refused when there is one.
     pub causes: Vec<Cause>,
     /// Fields that are set and have no effect, one line each, with the field's path first.
     pub unacted: Vec<String>,
 }
 
-impl Verdict {
+impl RuleVerdict {
     pub fn of(causes: impl IntoIterator<Item = Cause>) -> Self {
         Self { causes: causes.into_iter().collect(), unacted: Vec::new() }
     }
@@ -187,7 +187,7 @@ pub(crate) const FIRESTEEL: &str = "firesteel.dev";
 pub(crate) const V1ALPHA1: &str = "v1alpha1";
 
 /// The last column of most kinds.
-pub const AGE: Column = Column {
+pub const AGE: KindColumn = KindColumn {
     name: "Age",
     type_: "date",
     json_path: ".metadata.creationTimestamp",
@@ -201,6 +201,11 @@ pub(crate) const STATUS_ONLY: Shape =
 
 /// A column of words.
 #[must_use]
-pub const fn column(name: &'static str, json_path: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, type_: "string", json_path, description, priority }
+pub const fn column(
+    name: &'static str,
+    json_path: &'static str,
+    description: &'static str,
+    priority: i32,
+) -> KindColumn {
+    KindColumn { name, type_: "string", json_path, description, priority }
 }

@@ -8,13 +8,13 @@
 //! `authoritativeAPI` of spec and status is of upstream's newer feature set: a set that was moved to Cluster API is
 //! that API's to change.
 
-use firesteel_kube_types::Scale;
+use firesteel_kube_types::ScaleSubresource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
     condition,
-    kind::{AGE, Column, Kind, Verdict, column},
+    kind::{AGE, Kind, KindColumn, RuleVerdict, column},
     selector,
     shape::{Field, Literal, Shape},
 };
@@ -32,8 +32,8 @@ pub const KIND: Kind = Kind {
         AGE,
     ],
     about: "A number of machines that are made from one template.",
-    rules: |new, _| Verdict { causes: Vec::new(), unacted: unacted(new) },
-    scale: Some(Scale {
+    rules: |new, _| RuleVerdict { causes: Vec::new(), unacted: unacted(new) },
+    scale: Some(ScaleSubresource {
         spec_replicas: ".spec.replicas",
         status_replicas: ".status.replicas",
         label_selector: ".status.labelSelector",
@@ -113,8 +113,8 @@ fn unacted(new: &Value) -> Vec<String> {
     lines
 }
 
-const fn number(name: &'static str, json_path: &'static str, description: &'static str) -> Column {
-    Column { type_: "integer", ..column(name, json_path, description, 0) }
+const fn number(name: &'static str, json_path: &'static str, description: &'static str) -> KindColumn {
+    KindColumn { type_: "integer", ..column(name, json_path, description, 0) }
 }
 
 const TEXT: Shape = Shape::TEXT;
@@ -180,7 +180,7 @@ const SPEC: Shape = Shape::object(&[
     Field::new("authoritativeAPI", AUTHORITY).about("Which API's object is to be the one that counts."),
     Field::new("deletePolicy", Shape::one_of(&["Random", "Newest", "Oldest"])).about("Which machines go first."),
     Field::new("minReadySeconds", Shape::INT32).about("How long a machine is ready before it is available."),
-    Field::new("replicas", Shape::INT32.or(Literal::Integer(1))).about("How many machines there are to be."),
+    Field::new("replicas", Shape::INT32.with_default(Literal::Integer(1))).about("How many machines there are to be."),
     Field::new("selector", selector::SHAPE).about("Which machines are counted."),
     Field::new("template", TEMPLATE).about("What machines are made from."),
 ]);

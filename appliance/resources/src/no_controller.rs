@@ -1,5 +1,5 @@
 //! The condition `NoController`: what of an object is accepted, because upstream's schema has it, and has
-//! no effect here, so that nobody waits for what never comes. Pure: [`tell`] is what a controller stores.
+//! no effect here, so that nobody waits for what never comes. Pure: [`set_no_controller`] is what a controller stores.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     condition::{CONDITIONS_MAX, Condition},
     kind::Kind,
-    shape::{self, Form, Shape},
+    shape::{self, Shape, ShapeForm},
 };
 
 pub const TYPE: &str = "NoController";
@@ -24,7 +24,7 @@ pub fn condition(reason: &str, lines: &[String]) -> Condition {
 
 /// Puts the condition into an admitted object's status, or takes it away where everything is acted on.
 /// Says whether that changed the object; the same thing again changes nothing.
-pub fn tell(kind: &Kind, object: &mut Value, now: Timestamp) -> bool {
+pub fn set_no_controller(kind: &Kind, object: &mut Value, now: Timestamp) -> bool {
     let lines = kind.unacted(object);
     let reason = if kind.without_controller.is_some() { OF_THE_KIND } else { OF_FIELDS };
     let wanted = (!lines.is_empty()).then(|| condition(reason, &lines));
@@ -78,9 +78,14 @@ fn take_away(object: &mut Value, type_: &str) -> bool {
 /// The shape of the kind's status, if it has one with conditions.
 fn status(kind: &Kind) -> Option<&'static Shape> {
     let field = |shape: &'static Shape, name: &str| match shape.form {
-        Form::Object(fields) => fields.iter().find(|field| field.name == name).map(|field| &field.shape),
-        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => None,
-        Form::Map(_) | Form::List(_) => None,
+        ShapeForm::Object(fields) => fields.iter().find(|field| field.name == name).map(|field| &field.shape),
+        ShapeForm::Boolean
+        | ShapeForm::Integer
+        | ShapeForm::Number
+        | ShapeForm::Text
+        | ShapeForm::IntegerOrText
+        | ShapeForm::Any => None,
+        ShapeForm::Map(_) | ShapeForm::List(_) => None,
     };
     field(kind.shape, "status").filter(|status| field(status, "conditions").is_some())
 }
@@ -88,12 +93,12 @@ fn status(kind: &Kind) -> Option<&'static Shape> {
 /// A value with nothing but what must be there.
 fn least(shape: &Shape) -> Value {
     match shape.form {
-        Form::Boolean => json!(false),
-        Form::Integer | Form::Number | Form::IntegerOrText => json!(0),
-        Form::Text => json!(shape.words.first().unwrap_or(&"")),
-        Form::Any | Form::Map(_) => json!({}),
-        Form::List(_) => json!([]),
-        Form::Object(fields) => {
+        ShapeForm::Boolean => json!(false),
+        ShapeForm::Integer | ShapeForm::Number | ShapeForm::IntegerOrText => json!(0),
+        ShapeForm::Text => json!(shape.words.first().unwrap_or(&"")),
+        ShapeForm::Any | ShapeForm::Map(_) => json!({}),
+        ShapeForm::List(_) => json!([]),
+        ShapeForm::Object(fields) => {
             let required = fields.iter().filter(|field| field.required);
             required.map(|field| (field.name.to_owned(), least(&field.shape))).collect()
         }
@@ -116,12 +121,12 @@ mod tests {
             let status = status(kind).unwrap_or_else(|| panic!("{} has no conditions", kind.kind));
             // What is missing in the spec is none of this.
             let mut object = json!({"metadata": {"name": "a", "generation": 3}, "status": least(status)});
-            assert!(tell(kind, &mut object, at(1)), "{}", kind.kind);
+            assert!(set_no_controller(kind, &mut object, at(1)), "{}", kind.kind);
             let causes = shape::check(kind.shape, &object, None);
             assert!(causes.iter().all(|cause| !cause.field.starts_with("status")), "{}: {causes:?}", kind.kind);
             assert_eq!(object["status"]["conditions"][0]["reason"], OF_THE_KIND);
             let told = object.clone();
-            assert!(!tell(kind, &mut object, at(9)), "{}", kind.kind);
+            assert!(!set_no_controller(kind, &mut object, at(9)), "{}", kind.kind);
             assert_eq!(object, told, "once is enough");
         }
     }
@@ -153,14 +158,14 @@ mod tests {
         });
         let other = object["status"]["conditions"][0].clone();
         assert_eq!(admit(kind, &mut object, None).warnings.len(), 1);
-        assert!(tell(kind, &mut object, at(1)));
+        assert!(set_no_controller(kind, &mut object, at(1)));
         let told = &object["status"]["conditions"][1];
         assert_eq!((&told["type"], &told["reason"]), (&json!(TYPE), &json!(OF_FIELDS)));
         assert!(told["message"].as_str().unwrap().starts_with("spec.bootIsoSource "), "{told}");
         assert_eq!(admit(kind, &mut object, None).unknown_fields, Vec::<String>::new(), "no field too many");
         object["spec"].as_object_mut().unwrap().remove("bootIsoSource");
-        assert!(tell(kind, &mut object, at(2)));
+        assert!(set_no_controller(kind, &mut object, at(2)));
         assert_eq!(object["status"]["conditions"], json!([other]));
-        assert!(!tell(kind, &mut object, at(3)));
+        assert!(!set_no_controller(kind, &mut object, at(3)));
     }
 }

@@ -4,7 +4,7 @@
 //! ([`POOL_ADDRESSES_MAX`], [`SERVERS_MAX`]), and [`unacted()`] says what is accepted without effect.
 
 mod shape;
-mod unacted;
+mod unsupported_fields;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,18 +17,18 @@ use serde_json::Value;
 use crate::{
     admit,
     condition::Condition,
-    kind::{AGE, Kind, METAL3, Scope, V1ALPHA1, Verdict, column},
+    kind::{AGE, Kind, KindScope, METAL3, RuleVerdict, V1ALPHA1, column},
     zero::is_zero,
 };
 
 use shape::SHAPE;
-pub use unacted::{PAUSED, unacted, unserved};
+pub use unsupported_fields::{PAUSED, unacted, unserved};
 
 /// The only legal name.
 pub const SINGLETON: &str = "provisioning-configuration";
 
 pub const KIND: Kind = Kind {
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     has_status: true,
     columns: &[
         column("Network", ".spec.provisioningNetwork", "Who runs DHCP", 0),
@@ -38,7 +38,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "The network on which hosts are installed.",
     rules: |new, old| {
-        admit::typed(new, old, |new: &Provisioning, old| Verdict { causes: new.causes(old), unacted: unacted(new) })
+        admit::typed(new, old, |new: &Provisioning, old| RuleVerdict { causes: new.causes(old), unacted: unacted(new) })
     },
     ..Kind::new(METAL3, V1ALPHA1, "Provisioning", "provisionings", "provisioning", &SHAPE)
 };
@@ -127,7 +127,7 @@ pub enum NetworkMode {
 
 /// The network as checked values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct ProvisioningNetwork {
     pub mode: NetworkMode,
     pub interface: String,
     pub mac_addresses: Vec<String>,
@@ -163,7 +163,7 @@ impl Provisioning {
 
     /// # Errors
     /// Everything that is wrong with the spec.
-    pub fn network(&self) -> Result<Network, Vec<Cause>> {
+    pub fn network(&self) -> Result<ProvisioningNetwork, Vec<Cause>> {
         self.spec.network()
     }
 }
@@ -184,10 +184,10 @@ impl ProvisioningSpec {
         }
     }
 
-    fn network(&self) -> Result<Network, Vec<Cause>> {
+    fn network(&self) -> Result<ProvisioningNetwork, Vec<Cause>> {
         let mode = self.mode().map_err(|cause| vec![cause])?;
         let mut causes = Vec::new();
-        let mut network = Network {
+        let mut network = ProvisioningNetwork {
             mode,
             interface: self.provisioning_interface.clone(),
             mac_addresses: self.provisioning_mac_addresses.clone(),
@@ -223,7 +223,7 @@ impl ProvisioningSpec {
         }
     }
 
-    fn addresses(&self, network: &mut Network, causes: &mut Vec<Cause>) {
+    fn addresses(&self, network: &mut ProvisioningNetwork, causes: &mut Vec<Cause>) {
         let (ip, cidr) = (self.provisioning_ip.as_str(), self.provisioning_network_cidr.as_str());
         let gateway = self.provisioning_network_gateway.as_str();
         if network.mode != NetworkMode::Managed && !gateway.is_empty() {

@@ -20,7 +20,7 @@ pub enum Role {
 
 /// Where a line of the table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RuleReach {
     /// In the grant's namespace; a grant without one holds everywhere.
     Granted,
     /// For kinds without namespaces, wherever the grant is.
@@ -29,17 +29,17 @@ pub enum Place {
 
 /// A line of the table. `*` is every group, every kind with all its parts, or every verb.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct RoleRule {
     pub role: Role,
-    pub place: Place,
+    pub place: RuleReach,
     pub groups: &'static [&'static str],
     /// Plurals, and parts as in "hostclaims/status".
     pub resources: &'static [&'static str],
     pub verbs: &'static [&'static str],
 }
 
-use Place::{Cluster, Granted};
 use Role::{Admin, Operator, Tenant, Viewer};
+use RuleReach::{Cluster, Granted};
 
 const ALL: &[&str] = &["*"];
 const READ: &[&str] = &["get", "list", "watch"];
@@ -70,7 +70,7 @@ pub const DELETE_UNREAD: &str = "unsafe-delete-ignore-read-errors";
 
 /// Everything that a role may do.
 #[rustfmt::skip]
-pub const TABLE: &[Line] = &[
+pub const TABLE: &[RoleRule] = &[
     line(Admin,    Granted, ALL,         ALL,                                   ALL),
 
     line(Operator, Granted, METAL3,      ALL,                                   ALL),
@@ -113,17 +113,17 @@ pub const TABLE: &[Line] = &[
 
 const fn line(
     role: Role,
-    place: Place,
+    place: RuleReach,
     groups: &'static [&'static str],
     resources: &'static [&'static str],
     verbs: &'static [&'static str],
-) -> Line {
-    Line { role, place, groups, resources, verbs }
+) -> RoleRule {
+    RoleRule { role, place, groups, resources, verbs }
 }
 
 /// What somebody wants to do to objects. An empty namespace is all of them, or that of a kind without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct RoleRequest<'a> {
     pub verb: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
@@ -152,7 +152,7 @@ impl Role {
 
     /// Whether a grant of this role in a namespace (empty: in all) allows something.
     #[must_use]
-    pub fn allows(self, granted: &str, wanted: Wanted<'_>) -> bool {
+    pub fn allows(self, granted: &str, wanted: RoleRequest<'_>) -> bool {
         if self == Self::Viewer && UNSEEN.contains(&(wanted.group, wanted.resource)) {
             return false;
         }
@@ -163,12 +163,16 @@ impl Role {
     }
 
     /// The lines of this role that hold in a namespace, for a grant in one.
-    pub fn lines_in<'a>(self, granted: &'a str, namespace: &'a str) -> impl Iterator<Item = &'static Line> + use<'a> {
+    pub fn lines_in<'a>(
+        self,
+        granted: &'a str,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'static RoleRule> + use<'a> {
         TABLE.iter().filter(move |line| line.role == self && line.place.holds(granted, namespace))
     }
 }
 
-impl Place {
+impl RuleReach {
     fn holds(self, granted: &str, namespace: &str) -> bool {
         match self {
             Self::Granted => granted.is_empty() || granted == namespace,
@@ -177,8 +181,8 @@ impl Place {
     }
 }
 
-impl Line {
-    fn allows(&self, wanted: Wanted<'_>) -> bool {
+impl RoleRule {
+    fn allows(&self, wanted: RoleRequest<'_>) -> bool {
         let has = |words: &[&str], word: &str| words.iter().any(|own| *own == "*" || *own == word);
         let is_resource = |own: &str| match own.split_once('/') {
             Some((resource, part)) => (resource, part) == (wanted.resource, wanted.subresource),
@@ -194,40 +198,44 @@ impl Line {
 mod tests {
     use super::*;
 
-    const HOSTS: Wanted<'static> =
-        Wanted { verb: "get", group: "metal3.io", resource: "baremetalhosts", subresource: "", namespace: "a" };
+    const HOSTS: RoleRequest<'static> =
+        RoleRequest { verb: "get", group: "metal3.io", resource: "baremetalhosts", subresource: "", namespace: "a" };
 
     #[test]
     fn a_role_ends_where_its_namespace_does() {
         assert!(Role::Operator.allows("a", HOSTS));
-        assert!(!Role::Operator.allows("a", Wanted { namespace: "b", ..HOSTS }));
-        assert!(!Role::Operator.allows("a", Wanted { namespace: "", ..HOSTS }), "all namespaces are more than one");
-        assert!(Role::Viewer.allows("", Wanted { namespace: "", ..HOSTS }));
-        assert!(!Role::Viewer.allows("a", Wanted { namespace: "", ..HOSTS }));
+        assert!(!Role::Operator.allows("a", RoleRequest { namespace: "b", ..HOSTS }));
+        assert!(
+            !Role::Operator.allows("a", RoleRequest { namespace: "", ..HOSTS }),
+            "all namespaces are more than one"
+        );
+        assert!(Role::Viewer.allows("", RoleRequest { namespace: "", ..HOSTS }));
+        assert!(!Role::Viewer.allows("a", RoleRequest { namespace: "", ..HOSTS }));
     }
 
     #[test]
     fn a_part_of_an_object_is_a_right_of_its_own() {
-        let claim = Wanted { verb: "update", resource: "hostclaims", ..HOSTS };
+        let claim = RoleRequest { verb: "update", resource: "hostclaims", ..HOSTS };
         assert!(Role::Tenant.allows("a", claim));
-        assert!(!Role::Tenant.allows("a", Wanted { subresource: "status", ..claim }));
-        assert!(Role::Tenant.allows("a", Wanted { subresource: "status", verb: "get", ..claim }));
-        assert!(Role::Operator.allows("a", Wanted { subresource: "status", ..claim }));
-        let token = Wanted { verb: "create", group: "", resource: "serviceaccounts", subresource: "token", ..HOSTS };
+        assert!(!Role::Tenant.allows("a", RoleRequest { subresource: "status", ..claim }));
+        assert!(Role::Tenant.allows("a", RoleRequest { subresource: "status", verb: "get", ..claim }));
+        assert!(Role::Operator.allows("a", RoleRequest { subresource: "status", ..claim }));
+        let token =
+            RoleRequest { verb: "create", group: "", resource: "serviceaccounts", subresource: "token", ..HOSTS };
         assert!(!Role::Operator.allows("a", token), "a token may be worth more than its maker");
     }
 
     #[test]
     fn what_cannot_be_read_is_deleted_by_an_administrator_alone() {
-        let unread = Wanted { verb: DELETE_UNREAD, ..HOSTS };
+        let unread = RoleRequest { verb: DELETE_UNREAD, ..HOSTS };
         assert!(Role::Admin.allows("", unread));
-        assert!(Role::Operator.allows("a", Wanted { verb: "delete", ..HOSTS }));
+        assert!(Role::Operator.allows("a", RoleRequest { verb: "delete", ..HOSTS }));
         assert!(!Role::Operator.allows("a", unread) && !Role::Tenant.allows("a", unread));
     }
 
     #[test]
     fn a_viewer_sees_no_secret_and_an_agent_nothing() {
-        let secrets = Wanted { group: "", resource: "secrets", ..HOSTS };
+        let secrets = RoleRequest { group: "", resource: "secrets", ..HOSTS };
         for granted in ["", "a"] {
             assert!(!Role::Viewer.allows(granted, secrets) && Role::Viewer.allows(granted, HOSTS));
         }
@@ -237,13 +245,16 @@ mod tests {
 
     #[test]
     fn an_operator_has_groups_of_hosts_and_sees_which_images_are_golden() {
-        let group = Wanted { verb: "create", group: "firesteel.dev", resource: "hostgroups", ..HOSTS };
+        let group = RoleRequest { verb: "create", group: "firesteel.dev", resource: "hostgroups", ..HOSTS };
         assert!(Role::Operator.allows("a", group) && !Role::Tenant.allows("a", group));
-        assert!(!Role::Operator.allows("a", Wanted { subresource: "status", ..group }), "history is the appliance's");
-        let stream = Wanted { resource: "bootimagestreams", verb: "get", namespace: "", ..group };
+        assert!(
+            !Role::Operator.allows("a", RoleRequest { subresource: "status", ..group }),
+            "history is the appliance's"
+        );
+        let stream = RoleRequest { resource: "bootimagestreams", verb: "get", namespace: "", ..group };
         assert!(Role::Operator.allows("a", stream));
-        assert!(!Role::Operator.allows("a", Wanted { verb: "update", ..stream }));
-        let config = Wanted { group: "machineconfiguration.openshift.io", resource: "machineconfigs", ..stream };
+        assert!(!Role::Operator.allows("a", RoleRequest { verb: "update", ..stream }));
+        let config = RoleRequest { group: "machineconfiguration.openshift.io", resource: "machineconfigs", ..stream };
         for role in [Role::Operator, Role::Viewer] {
             assert!(!role.allows("", config), "join credentials may stand in them");
         }

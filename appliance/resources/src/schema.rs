@@ -3,23 +3,23 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::shape::{Field, Form, Ownership, Shape};
+use crate::shape::{Field, Ownership, Shape, ShapeForm};
 
 /// The schema of a document of this shape.
 #[must_use]
 pub fn openapi(shape: &Shape) -> Value {
     let mut schema = match shape.form {
-        Form::Boolean => json!({ "type": "boolean" }),
-        Form::Integer => json!({ "type": "integer" }),
-        Form::Number => json!({ "type": "number" }),
-        Form::Text => json!({ "type": "string" }),
-        Form::IntegerOrText => {
+        ShapeForm::Boolean => json!({ "type": "boolean" }),
+        ShapeForm::Integer => json!({ "type": "integer" }),
+        ShapeForm::Number => json!({ "type": "number" }),
+        ShapeForm::Text => json!({ "type": "string" }),
+        ShapeForm::IntegerOrText => {
             json!({ "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true })
         }
-        Form::Any => json!({ "x-kubernetes-preserve-unknown-fields": true }),
-        Form::Map(item) => json!({ "type": "object", "additionalProperties": openapi(item) }),
-        Form::List(item) => json!({ "type": "array", "items": openapi(item) }),
-        Form::Object(fields) => object(fields),
+        ShapeForm::Any => json!({ "x-kubernetes-preserve-unknown-fields": true }),
+        ShapeForm::Map(item) => json!({ "type": "object", "additionalProperties": openapi(item) }),
+        ShapeForm::List(item) => json!({ "type": "array", "items": openapi(item) }),
+        ShapeForm::Object(fields) => object(fields),
     };
     let bounds = [
         ("minimum", shape.min.map(Value::from)),
@@ -74,7 +74,7 @@ fn rules(shape: &Shape) -> Option<Value> {
 }
 
 fn ownership(shape: &Shape, schema: &mut Value) {
-    let is_list = matches!(shape.form, Form::List(_));
+    let is_list = matches!(shape.form, ShapeForm::List(_));
     match shape.ownership {
         Ownership::Unsaid => {}
         Ownership::Atomic if is_list => schema["x-kubernetes-list-type"] = json!("atomic"),
@@ -90,14 +90,15 @@ fn ownership(shape: &Shape, schema: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Literal, Rule};
+    use crate::shape::{CelRule, Literal};
 
     #[test]
     fn a_shape_says_all_that_it_knows() {
         const ITEM: Shape = Shape::object(&[Field::required("type", Shape::one_of(&["a", "b"]))]);
-        const RULE: Rule = Rule { cel: "self > 0", message: "must be more", holds: |_, _| true };
+        const RULE: CelRule = CelRule { cel: "self > 0", message: "must be more", holds: |_, _| true };
         const SHAPE: Shape = Shape::object(&[
-            Field::required("size", Shape::INT32.min(0).or(Literal::Integer(3)).ruled_by(&[RULE])).about("How large."),
+            Field::required("size", Shape::INT32.min(0).with_default(Literal::Integer(3)).ruled_by(&[RULE]))
+                .about("How large."),
             Field::new("list", Shape::list(&ITEM).keyed_by(&["type"]).items_max(2)),
             Field::new("map", Shape::map(&Shape::TIME.nullable())),
             Field::new("name", Shape::TEXT.chars_min(1).chars_max(9).matching("^a")),

@@ -28,7 +28,7 @@
 //! assert_eq!(firesteel_resources::schema::openapi(&SPEC)["properties"]["servers"]["maxItems"], 16);
 //! ```
 //!
-//! A rule that a schema says in CEL is a [`Rule`]: the text that is published, and the same in Rust, so
+//! A rule that a schema says in CEL is a [`CelRule`]: the text that is published, and the same in Rust, so
 //! that no interpreter is needed. What no schema can say (two fields that exclude each other, the old
 //! object) belongs to the rules of the kind.
 //!
@@ -55,8 +55,8 @@ const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// What a value may be. Made by a constant or a function of a type, and narrowed by the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    pub form: Form,
-    pub format: Option<Format>,
+    pub form: ShapeForm,
+    pub format: Option<OpenApiFormat>,
     /// Put in where the field is missing.
     pub default: Option<Literal>,
     /// A `null` is a value, and kept.
@@ -79,11 +79,11 @@ pub struct Shape {
     pub ownership: Ownership,
     /// Of an object: fields that it does not name are kept.
     pub is_open: bool,
-    pub rules: &'static [Rule],
+    pub rules: &'static [CelRule],
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Form {
+pub enum ShapeForm {
     Boolean,
     Integer,
     Number,
@@ -100,7 +100,7 @@ pub enum Form {
 
 /// What OpenAPI calls the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum OpenApiFormat {
     Int32,
     Int64,
     Double,
@@ -108,7 +108,7 @@ pub enum Format {
     DateTime,
 }
 
-impl Format {
+impl OpenApiFormat {
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -158,7 +158,7 @@ pub enum Ownership {
 
 /// A rule in CEL, and the same in Rust.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct CelRule {
     pub cel: &'static str,
     pub message: &'static str,
     /// Of the value and, where the object exists already, of its old value. A value of another type than
@@ -167,20 +167,20 @@ pub struct Rule {
 }
 
 impl Shape {
-    pub const BOOLEAN: Self = Self::of(Form::Boolean);
-    pub const INTEGER: Self = Self::of(Form::Integer);
-    pub const INT32: Self = Self::INTEGER.format(Format::Int32);
-    pub const INT64: Self = Self::INTEGER.format(Format::Int64);
+    pub const BOOLEAN: Self = Self::of(ShapeForm::Boolean);
+    pub const INTEGER: Self = Self::of(ShapeForm::Integer);
+    pub const INT32: Self = Self::INTEGER.format(OpenApiFormat::Int32);
+    pub const INT64: Self = Self::INTEGER.format(OpenApiFormat::Int64);
     /// An integer of at least 0.
     pub const NATURAL: Self = Self::INTEGER.min(0);
-    pub const NUMBER: Self = Self::of(Form::Number);
-    pub const TEXT: Self = Self::of(Form::Text);
-    pub const TIME: Self = Self::TEXT.format(Format::DateTime);
-    pub const INTEGER_OR_TEXT: Self = Self::of(Form::IntegerOrText);
-    pub const ANY: Self = Self::of(Form::Any);
+    pub const NUMBER: Self = Self::of(ShapeForm::Number);
+    pub const TEXT: Self = Self::of(ShapeForm::Text);
+    pub const TIME: Self = Self::TEXT.format(OpenApiFormat::DateTime);
+    pub const INTEGER_OR_TEXT: Self = Self::of(ShapeForm::IntegerOrText);
+    pub const ANY: Self = Self::of(ShapeForm::Any);
 
     #[must_use]
-    pub const fn of(form: Form) -> Self {
+    pub const fn of(form: ShapeForm) -> Self {
         Self {
             form,
             format: None,
@@ -209,27 +209,27 @@ impl Shape {
 
     #[must_use]
     pub const fn map(values: &'static Self) -> Self {
-        Self::of(Form::Map(values))
+        Self::of(ShapeForm::Map(values))
     }
 
     #[must_use]
     pub const fn list(items: &'static Self) -> Self {
-        Self::of(Form::List(items))
+        Self::of(ShapeForm::List(items))
     }
 
     #[must_use]
     pub const fn object(fields: &'static [Field]) -> Self {
-        Self::of(Form::Object(fields))
+        Self::of(ShapeForm::Object(fields))
     }
 
     #[must_use]
-    pub const fn format(self, format: Format) -> Self {
+    pub const fn format(self, format: OpenApiFormat) -> Self {
         Self { format: Some(format), ..self }
     }
 
     /// With this where there is none.
     #[must_use]
-    pub const fn or(self, default: Literal) -> Self {
+    pub const fn with_default(self, default: Literal) -> Self {
         Self { default: Some(default), ..self }
     }
 
@@ -303,7 +303,7 @@ impl Shape {
     }
 
     #[must_use]
-    pub const fn ruled_by(self, rules: &'static [Rule]) -> Self {
+    pub const fn ruled_by(self, rules: &'static [CelRule]) -> Self {
         Self { rules, ..self }
     }
 }

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use firesteel_kube::{Change, Core, Objects, Status};
-use firesteel_plan::{policy::Trigger, skew::Minimum};
+use firesteel_kube::{Core, ObjectChange, Objects, Status};
+use firesteel_plan::{policy::Trigger, skew::MinimumVersions};
 use firesteel_resources::{BareMetalHost, HostGroup, MachineConfiguration, ObjectMeta, Secret};
 use firesteel_runtime::{
     ControllerError, Events, HostEvent, HostEvents, HostInbox, HostTable, ImageIndex, IndexVersion, Journals, Loop,
@@ -18,8 +18,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    groups::{Groups, Place},
-    policy::Policy,
+    groups::{GroupCandidate, Groups},
+    policy::PolicyController,
 };
 
 /// What the process gives to the rollout of images.
@@ -36,7 +36,7 @@ pub struct RolloutConfig {
     /// The images of boot image streams.
     pub index: Arc<dyn ImageIndex>,
     /// Boot images that are older stand against an upgrade.
-    pub boot_image_minimum: Minimum,
+    pub boot_image_minimum: MinimumVersions,
 }
 
 impl fmt::Debug for RolloutConfig {
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     pub(crate) machine_api_sets: Objects<Value>,
     pub(crate) cluster_api_sets: Objects<Value>,
     pub(crate) groups: Groups,
-    pub(crate) policy: Policy,
+    pub(crate) policy: PolicyController,
     known: Mutex<HostTable<RolloutHost>>,
     inbox: HostInbox,
     tasks: Tasks,
@@ -73,7 +73,7 @@ pub(crate) struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct RolloutHost {
     /// Where it stands with images of groups.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<GroupCandidate>,
     /// It was stepped since the start.
     pub(crate) is_stepped: bool,
 }
@@ -112,7 +112,7 @@ impl RolloutController {
                 machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
                 cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
                 groups: Groups::new(Arc::clone(&config.runtime)),
-                policy: Policy::default(),
+                policy: PolicyController::default(),
                 known: Mutex::new(HostTable::new(inbox.clone())),
                 inbox,
                 tasks: Tasks::default(),
@@ -143,7 +143,7 @@ impl RolloutController {
     /// How groups and sets are now.
     #[must_use]
     pub fn survey(&self) -> RolloutSurvey {
-        let (boot_image_sets, boot_images_new_enough) = self.inner.policy.told();
+        let (boot_image_sets, boot_images_new_enough) = self.inner.policy.latest_result();
         RolloutSurvey { halted_groups: self.inner.groups.halted(), boot_image_sets, boot_images_new_enough }
     }
 
@@ -179,7 +179,7 @@ impl RolloutController {
                     if let Some(host) = known.of(&key, &uid) {
                         // Nothing can be said of a host whose memory cannot be read.
                         let why = "its memory cannot be read by this appliance".to_owned();
-                        self.put_place(&key, host, Place::unreadable(&uid, why));
+                        self.put_place(&key, host, GroupCandidate::unreadable(&uid, why));
                     }
                 }
                 HostEvent::Gone => self.inner.groups.wake(&key.namespace),
@@ -201,15 +201,15 @@ impl RolloutController {
         let mut changes = self.inner.secrets.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(secret) | Change::Deleted(secret) => self.secret_changed(&secret.metadata),
-                Change::Synced | Change::Undecodable { .. } => {}
+                ObjectChange::Applied(secret) | ObjectChange::Deleted(secret) => self.secret_changed(&secret.metadata),
+                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
             }
         }
     }
 
     /// Has everything looked at again that may have read this Secret.
     fn secret_changed(&self, secret: &ObjectMeta) {
-        if self.inner.policy.minds(&secret.namespace, &secret.name) {
+        if self.inner.policy.follows_secret(&secret.namespace, &secret.name) {
             self.inner.policy.ring(Trigger::StubChanged);
             self.inner.groups.wake(&secret.namespace);
         }

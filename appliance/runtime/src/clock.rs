@@ -28,9 +28,9 @@ const RECORDED_EVERY: Duration = Duration::from_secs(60);
 
 /// Clones share it.
 #[derive(Clone)]
-pub struct StoreClock(Arc<Inner>);
+pub struct StoreClock(Arc<StoreClockParts>);
 
-struct Inner {
+struct StoreClockParts {
     core: Core,
     runtime: Arc<dyn Runtime>,
     built: Timestamp,
@@ -76,7 +76,7 @@ impl StoreClock {
         let RecordedTime { newest_ms, age_ms } = core.store().recorded_time();
         let newest = Some(newest_ms).filter(|newest| *newest > 0).and_then(|at| Timestamp::from_millisecond(at).ok());
         let age_then = clock::age_at_start(SignedDuration::from_millis(age_ms), newest, runtime.now());
-        Self(Arc::new(Inner {
+        Self(Arc::new(StoreClockParts {
             core: core.clone(),
             began: runtime.uptime(),
             runtime,
@@ -185,7 +185,7 @@ mod tests {
     use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
     use firesteel_kube::Registry;
-    use firesteel_store::{Memory, Store};
+    use firesteel_store::{MemoryMedium, Store};
 
     use super::*;
     use crate::{Ending, Task};
@@ -227,7 +227,7 @@ mod tests {
     }
 
     /// A life of the process that begins by this clock.
-    fn start(memory: &Memory, wall_s: i64) -> (StoreClock, Arc<Hands>) {
+    fn start(memory: &MemoryMedium, wall_s: i64) -> (StoreClock, Arc<Hands>) {
         let core = Core::new(Store::in_memory(memory), Registry::default());
         let hands = Arc::new(Hands::default());
         hands.wall_s.store(wall_s, Ordering::SeqCst);
@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_life_with_a_wrong_clock_is_doubted_by_the_next_until_a_person_accepts_it() {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let (early, _) = start(&memory, BUILT_S - 1);
         early.record().await;
         assert_eq!(early.doubt(), Some(ClockDoubt::BeforeBuild { built: at(BUILT_S) }));
@@ -270,7 +270,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_store_ages_by_the_process_and_no_clock_moves_it() {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let (first, hands) = start(&memory, BUILT_S);
         assert_eq!(first.age_s(), 0);
         hands.uptime_s.fetch_add(90, Ordering::SeqCst);
@@ -284,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_follows_the_clock_hears_of_a_doubt_and_of_a_persons_word() {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         start(&memory, BUILT_S + YEAR_S).0.record().await;
         let (clock, _) = start(&memory, BUILT_S);
         let doubt = clock.changed(None).await;

@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use firesteel_kube::{Core, Objects, Occurrence, Recorder, Regarding};
-use firesteel_plan::host::{Event, EventKind};
+use firesteel_kube::{Core, EventSubject, Objects, RecordedEvent, Recorder};
+use firesteel_plan::host::{EventSeverity, HostEvent};
 use firesteel_resources::{ObjectMeta, provisioning};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -27,8 +27,8 @@ struct Inner {
     core: Core,
     runtime: Arc<dyn Runtime>,
     tells_events: bool,
-    events: mpsc::Sender<Occurrence>,
-    events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
+    events: mpsc::Sender<RecordedEvent>,
+    events_end: Mutex<Option<mpsc::Receiver<RecordedEvent>>>,
 }
 
 impl fmt::Debug for Events {
@@ -47,16 +47,16 @@ impl Events {
     }
 
     /// Has the events of a step written. The timeline has them already, so that nothing is lost with one.
-    pub fn announce(&self, host: &ObjectMeta, events: &[Event], at: Timestamp) {
+    pub fn announce(&self, host: &ObjectMeta, events: &[HostEvent], at: Timestamp) {
         if !self.0.tells_events {
             return;
         }
         let key = HostKey { namespace: host.namespace.clone(), name: host.name.clone() };
         for event in events {
             let regarding = regarding_host(&key, &host.uid);
-            let happened = Occurrence {
+            let happened = RecordedEvent {
                 regarding,
-                is_warning: event.kind == EventKind::Warning,
+                is_warning: event.kind == EventSeverity::Warning,
                 reason: event.reason.word().to_owned(),
                 message: event.message.clone(),
                 at,
@@ -68,25 +68,25 @@ impl Events {
     }
 
     /// Has an event written about a host that no step made.
-    pub fn tell_of(&self, key: &HostKey, uid: &str, reason: &str, is_warning: bool, message: String) {
-        self.tell_about(regarding_host(key, uid), reason, is_warning, message);
+    pub fn record_event(&self, key: &HostKey, uid: &str, reason: &str, is_warning: bool, message: String) {
+        self.record_about(regarding_host(key, uid), reason, is_warning, message);
     }
 
     /// Has an event written about any object.
-    pub fn tell_about(&self, regarding: Regarding, reason: &str, is_warning: bool, message: String) {
+    pub fn record_about(&self, regarding: EventSubject, reason: &str, is_warning: bool, message: String) {
         if !self.0.tells_events {
             return;
         }
         let name = regarding.name.clone();
         let happened =
-            Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.0.runtime.now() };
+            RecordedEvent { regarding, is_warning, reason: reason.to_owned(), message, at: self.0.runtime.now() };
         if self.0.events.try_send(happened).is_err() {
             tracing::warn!(%name, reason, "too many events are waiting: one is in the log alone");
         }
     }
 
     /// Has an event written about the Provisioning object: of what concerns no host, or all of them.
-    pub async fn tell_of_network(&self, reason: &str, is_warning: bool, message: String) {
+    pub async fn record_network_event(&self, reason: &str, is_warning: bool, message: String) {
         if !self.0.tells_events {
             return;
         }
@@ -104,7 +104,7 @@ impl Events {
                     ..ObjectMeta::default()
                 };
                 let about = regarding("metal3.io/v1alpha1", "Provisioning", &metadata);
-                self.tell_about(about, reason, is_warning, message);
+                self.record_about(about, reason, is_warning, message);
             }
             Err(status) => {
                 tracing::warn!(error = %status.message, reason, "could not write an event of the Provisioning object");
@@ -137,8 +137,8 @@ impl Events {
 
 /// Returns what an event about an object names.
 #[must_use]
-pub fn regarding(api_version: &str, kind: &str, metadata: &ObjectMeta) -> Regarding {
-    Regarding {
+pub fn regarding(api_version: &str, kind: &str, metadata: &ObjectMeta) -> EventSubject {
+    EventSubject {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         namespace: metadata.namespace.clone(),
@@ -147,8 +147,8 @@ pub fn regarding(api_version: &str, kind: &str, metadata: &ObjectMeta) -> Regard
     }
 }
 
-fn regarding_host(key: &HostKey, uid: &str) -> Regarding {
-    Regarding {
+fn regarding_host(key: &HostKey, uid: &str) -> EventSubject {
+    EventSubject {
         api_version: "metal3.io/v1alpha1".to_owned(),
         kind: "BareMetalHost".to_owned(),
         namespace: key.namespace.clone(),

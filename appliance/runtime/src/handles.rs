@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use firesteel_kube::{Core, Objects, Status};
 use firesteel_resources::HostJournal;
 
-use crate::{Events, HostEvents, HostKey, Journals, Queue, Runtime, StepLocks, StoreClock, Trust};
+use crate::{Events, HostEvents, HostKey, HostQueue, Journals, Runtime, StepLocks, StoreClock, Trust};
 
 /// What a process makes once and gives to its controllers. Clones share all of it.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct Handles {
     pub journals: Journals,
     pub hosts: HostEvents,
     /// The hosts that are to be stepped.
-    pub queue: Arc<Queue<HostKey>>,
+    pub queue: Arc<HostQueue<HostKey>>,
     pub steps: StepLocks,
 }
 
@@ -50,7 +50,7 @@ impl Handles {
             events: Events::new(core, Arc::clone(&runtime), tells_events),
             journals: Journals::new(journals),
             hosts: HostEvents::default(),
-            queue: Arc::new(Queue::new(Arc::clone(&runtime))),
+            queue: Arc::new(HostQueue::new(Arc::clone(&runtime))),
             steps: StepLocks::default(),
             runtime,
         })

@@ -1,7 +1,7 @@
 //! What other controllers ask of the boot image streams. The index of the streams answers, and they know it by this alone.
 
-use firesteel_plan::policy::{Catalogue, Entry, Former};
-use firesteel_resources::{Image, boot_image_stream::Declared};
+use firesteel_plan::policy::{Catalogue, CatalogueImage, FormerImage};
+use firesteel_resources::{Image, boot_image_stream::DeclaredForm};
 use tokio::sync::watch;
 
 use crate::Pending;
@@ -18,14 +18,14 @@ pub struct IndexVersion {
 /// The images of all boot image streams.
 pub trait ImageIndex: Send + Sync {
     /// Returns all images of all streams, of each the newest release first.
-    fn entries(&self) -> Vec<Entry>;
+    fn entries(&self) -> Vec<CatalogueImage>;
 
     /// Returns the images with their streams. `former`: images that sets name, or had, which may not be in any stream any
     /// more.
-    fn catalogue(&self, former: Vec<Former>) -> Catalogue;
+    fn catalogue(&self, former: Vec<FormerImage>) -> Catalogue;
 
     /// Returns what streams say of the form in which this image is handed its configuration.
-    fn declared(&self, image: &Image) -> Vec<Declared>;
+    fn declared(&self, image: &Image) -> Vec<DeclaredForm>;
 
     /// Waits until all streams have been read after a start.
     fn read(&self) -> Pending<'_, ()>;

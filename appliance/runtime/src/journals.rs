@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use firesteel_kube::{Objects, Part, Status};
+use firesteel_kube::{ObjectPart, Objects, Status};
 use firesteel_resources::{
     BareMetalHost, HostJournal, OwnerReference,
     host_journal::{HostJournalStatus, TimelineEvent},
@@ -78,7 +78,7 @@ impl Journals {
         let said = Mutex::new(None);
         let stored = self
             .objects
-            .modify(&key.namespace, &key.name, Part::Status, |journal| {
+            .modify(&key.namespace, &key.name, ObjectPart::Status, |journal| {
                 *said.lock().unwrap_or_else(PoisonError::into_inner) = Some(change(&mut journal.status));
             })
             .await?;

@@ -16,32 +16,32 @@ use tokio::sync::Notify;
 use crate::Runtime;
 
 /// Activations, of each key at most one at a time; an earlier one replaces a later one.
-pub struct Queue<K> {
+pub struct HostQueue<K> {
     runtime: Arc<dyn Runtime>,
-    state: Mutex<State<K>>,
+    state: Mutex<HostQueueState<K>>,
     changed: Notify,
 }
 
-impl<K: fmt::Debug> fmt::Debug for Queue<K> {
+impl<K: fmt::Debug> fmt::Debug for HostQueue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("HostQueue").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct HostQueueState<K> {
     /// By uptime.
     due: BTreeSet<(Duration, K)>,
     when: HashMap<K, Duration>,
 }
 
-impl<K> Default for State<K> {
+impl<K> Default for HostQueueState<K> {
     fn default() -> Self {
         Self { due: BTreeSet::new(), when: HashMap::new() }
     }
 }
 
-impl<K: Clone + Ord + Hash> State<K> {
+impl<K: Clone + Ord + Hash> HostQueueState<K> {
     fn schedule(&mut self, key: &K, at: Duration) -> bool {
         match self.when.get(key) {
             Some(earlier) if *earlier <= at => return false,
@@ -56,13 +56,13 @@ impl<K: Clone + Ord + Hash> State<K> {
     }
 }
 
-impl<K: Clone + Ord + Hash> Queue<K> {
+impl<K: Clone + Ord + Hash> HostQueue<K> {
     #[must_use]
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self { runtime, state: Mutex::default(), changed: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, HostQueueState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_host_is_due_once_and_at_the_earliest_time_asked_for() {
-        let mut state = State::default();
+        let mut state = HostQueueState::default();
         let after = Duration::from_secs;
         assert!(state.schedule(&key("late"), after(60)));
         assert!(state.schedule(&key("host"), after(30)));
@@ -141,7 +141,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_due_comes_out_once() {
-        let queue = Queue::new(Arc::new(crate::Tokio::new()));
+        let queue = HostQueue::new(Arc::new(crate::Tokio::new()));
         queue.wake_in(&key("later"), Duration::from_secs(3600));
         queue.wake(&key("now"));
         queue.wake(&key("now"));

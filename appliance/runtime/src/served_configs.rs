@@ -4,7 +4,7 @@
 use std::{future::Future, pin::Pin};
 
 use firesteel_kube::Status;
-use firesteel_wire::hand_off::Arguments;
+use firesteel_wire::hand_off::KernelArgumentEdit;
 
 use crate::HostKey;
 
@@ -22,7 +22,7 @@ pub trait ServedConfigs: Send + Sync {
         &'a self,
         namespace: &'a str,
         names: &'a [String],
-    ) -> Pending<'a, Result<Arguments, Status>>;
+    ) -> Pending<'a, Result<KernelArgumentEdit, Status>>;
 }
 
 /// Why it is not known now what a host's configs ask for.

@@ -38,10 +38,10 @@ const UID_TEXT: &str = "1.3.6.1.4.1.57683.2";
 const BACKDATE: Duration = Duration::from_secs(48 * 3600);
 
 /// Signs clients' certificates, and judges them.
-pub struct ClientCa(RwLock<Arc<Made>>);
+pub struct ClientCa(RwLock<Arc<ClientCaState>>);
 
 /// The CA as it is now; its key stays.
-struct Made {
+struct ClientCaState {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
     judge: Arc<dyn ClientCertVerifier>,
@@ -57,7 +57,7 @@ impl fmt::Debug for ClientCa {
 #[derive(Debug)]
 pub struct PeerCertificate {
     der: CertificateDer<'static>,
-    judged: OnceLock<Option<Identity>>,
+    judged: OnceLock<Option<CertifiedCaller>>,
 }
 
 impl PeerCertificate {
@@ -69,14 +69,14 @@ impl PeerCertificate {
 
 /// Whom a certificate of ours speaks for.
 #[derive(Debug)]
-struct Identity {
+struct CertifiedCaller {
     caller: Caller,
     begins: Timestamp,
 }
 
 /// Whom a certificate is made for.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct CertificateSubject<'a> {
     pub name: &'a str,
     pub groups: &'a [String],
     pub uid: &'a str,
@@ -88,7 +88,7 @@ impl ClientCa {
     /// # Errors
     /// When a file can be neither read nor written, or does not hold what it should.
     pub fn open(data: &DataDir, now: Timestamp) -> anyhow::Result<Self> {
-        Ok(Self(RwLock::new(Arc::new(Self::made(data, now)?))))
+        Ok(Self(RwLock::new(Arc::new(Self::load_client_ca(data, now)?))))
     }
 
     /// Makes the CA's certificate anew where it is near its end. Certificates that it signed stay good, and handshakes
@@ -97,7 +97,7 @@ impl ClientCa {
     /// # Errors
     /// As [`ClientCa::open`]; the CA of before stays.
     pub fn renew(&self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
-        let made = Self::made(data, now)?;
+        let made = Self::load_client_ca(data, now)?;
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if held.pem != made.pem {
             *held = Arc::new(made);
@@ -105,11 +105,11 @@ impl ClientCa {
         Ok(())
     }
 
-    fn now(&self) -> Arc<Made> {
+    fn now(&self) -> Arc<ClientCaState> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn made(data: &DataDir, now: Timestamp) -> anyhow::Result<Made> {
+    fn load_client_ca(data: &DataDir, now: Timestamp) -> anyhow::Result<ClientCaState> {
         let ca = pki::authority(data, "client-ca", "Firesteel client CA", now)?;
         let mut roots = RootCertStore::empty();
         roots
@@ -119,13 +119,13 @@ impl ClientCa {
         let judge = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .context("preparing the verification of client certificates")?;
-        Ok(Made { pem: ca.pem, issuer: ca.issuer, judge })
+        Ok(ClientCaState { pem: ca.pem, issuer: ca.issuer, judge })
     }
 
     /// What TLS needs to ask clients for a certificate, and to go on without one.
     #[must_use]
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(Lenient(Arc::clone(&self.now().judge)))
+        Arc::new(AnyClientVerifier(Arc::clone(&self.now().judge)))
     }
 
     /// Signs a request (PKCS #10 in PEM), of which nothing but the key counts.
@@ -135,7 +135,7 @@ impl ClientCa {
     pub fn sign(
         &self,
         request: &str,
-        subject: Subject<'_>,
+        subject: CertificateSubject<'_>,
         now: Timestamp,
         until: Timestamp,
     ) -> anyhow::Result<String> {
@@ -166,7 +166,7 @@ impl ClientCa {
         good.then(|| identity.caller.clone())
     }
 
-    fn judge(&self, der: &CertificateDer<'_>, now: Timestamp) -> Option<Identity> {
+    fn judge(&self, der: &CertificateDer<'_>, now: Timestamp) -> Option<CertifiedCaller> {
         let seconds = Duration::from_secs(u64::try_from(now.as_second()).ok()?);
         if let Err(error) = self.now().judge.verify_client_cert(der, &[], UnixTime::since_unix_epoch(seconds)) {
             tracing::debug!(%error, "a client certificate is not good");
@@ -190,15 +190,15 @@ impl ClientCa {
         caller.until = Some(at(validity.not_after.timestamp())?);
         caller.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![super::fingerprint(der)]);
         let known = !caller.name.is_empty() && !caller.uid.is_empty();
-        known.then_some(Identity { caller, begins: at(validity.not_before.timestamp())? })
+        known.then_some(CertifiedCaller { caller, begins: at(validity.not_before.timestamp())? })
     }
 }
 
 /// Lets every certificate through the handshake, if the client has its key.
 #[derive(Debug)]
-struct Lenient(Arc<dyn ClientCertVerifier>);
+struct AnyClientVerifier(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Lenient {
+impl ClientCertVerifier for AnyClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
@@ -262,7 +262,7 @@ mod tests {
         wish.distinguished_name.push(DnType::OrganizationName, "system:masters");
         let request = wish.serialize_request(&key).unwrap().pem().unwrap();
         let groups = ["racks".to_owned()];
-        let subject = Subject { name: "ann", groups: &groups, uid: "u-1" };
+        let subject = CertificateSubject { name: "ann", groups: &groups, uid: "u-1" };
         let until = now + SignedDuration::from_secs(600);
         let pem = ca.sign(&request, subject, now, until).unwrap();
         let caller = ca.caller(&shown(&pem), now).unwrap();

@@ -3,7 +3,7 @@
 use firesteel_kube::{
     Caller, Cause, KindInfo, Status,
     builtin::TOKEN_REQUEST,
-    issue::{Issued, Issuer, Request},
+    instant_subresources::{IssueSubresource, Issued, Issuer},
     tokens::{ISSUER, TokenKey},
 };
 use firesteel_resources::access_grant::USER;
@@ -13,12 +13,16 @@ use uuid::Uuid;
 
 use super::{
     AdminToken,
-    certificates::{ClientCa, Subject},
+    certificates::{CertificateSubject, ClientCa},
 };
 
 /// What is asked of a grant: a certificate for its user.
-pub const CERTIFICATE_REQUEST: Request =
-    Request { subresource: "certificate", group: "firesteel.dev", version: "v1alpha1", kind: "CertificateRequest" };
+pub const CERTIFICATE_REQUEST: IssueSubresource = IssueSubresource {
+    subresource: "certificate",
+    group: "firesteel.dev",
+    version: "v1alpha1",
+    kind: "CertificateRequest",
+};
 
 /// A certificate request with the largest key that is used has 2 KiB.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
@@ -29,17 +33,17 @@ const SECONDS_MAX: i64 = 365 * 24 * 3600;
 
 /// Keys of this appliance for its callers.
 #[derive(Debug)]
-pub struct Credentials {
+pub struct IssuerKeys {
     pub admin: AdminToken,
     pub tokens: TokenKey,
     pub clients: ClientCa,
 }
 
-impl Issuer for Credentials {
+impl Issuer for IssuerKeys {
     fn answer(
         &self,
         kind: &KindInfo,
-        request: &Request,
+        request: &IssueSubresource,
         object: &Value,
         asked: &Value,
         now: Timestamp,
@@ -63,7 +67,7 @@ impl Issuer for Credentials {
     }
 }
 
-impl Credentials {
+impl IssuerKeys {
     fn certificate(&self, grant: &Value, asked: &Value, now: Timestamp) -> Result<Value, Status> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, user) = (text(&grant["metadata"]["name"]), &grant["spec"]["subject"]);
@@ -93,7 +97,7 @@ impl Credentials {
             return refused(Cause::invalid_json("spec.groups", &spec["groups"], &detail));
         }
         let (user, uid) = (text(&user["name"]), text(&grant["metadata"]["uid"]));
-        let subject = Subject { name: &user, groups: &groups, uid: &uid };
+        let subject = CertificateSubject { name: &user, groups: &groups, uid: &uid };
         let until = now + SignedDuration::from_secs(seconds);
         let certificate = match self.clients.sign(request, subject, now, until) {
             Ok(certificate) => certificate,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use firesteel_kube::{
     Authorizer as _, Caller, Core,
-    issue::Issuer as _,
+    instant_subresources::Issuer as _,
     tokens::{ISSUER, TokenKey},
 };
 use http::HeaderMap;
@@ -27,7 +27,7 @@ use ring::{digest, hmac, rand::SystemRandom};
 
 use crate::{http::bearer, serve::data_dir::DataDir};
 use certificates::{ClientCa, PeerCertificate};
-pub use issuer::{CERTIFICATE_REQUEST, Credentials};
+pub use issuer::{CERTIFICATE_REQUEST, IssuerKeys};
 pub use rights::Rights;
 
 /// The owner's token, kept as a tag under a key that nobody else has.
@@ -62,7 +62,7 @@ impl AdminToken {
 #[derive(Clone, Debug)]
 pub struct Access {
     pub rights: Arc<Rights>,
-    pub credentials: Arc<Credentials>,
+    pub credentials: Arc<IssuerKeys>,
 }
 
 impl Access {
@@ -72,7 +72,7 @@ impl Access {
     /// When a file can be neither read nor written, or the store cannot be read.
     pub async fn open(data: &DataDir, core: &Core, admin: AdminToken, now: Timestamp) -> anyhow::Result<Self> {
         let rights = Arc::new(Rights::open(core).await?);
-        let credentials = Credentials {
+        let credentials = IssuerKeys {
             admin,
             tokens: TokenKey::new(&data.secret_key("accounts.key")?),
             clients: ClientCa::open(data, now)?,

@@ -13,15 +13,15 @@ use std::{
 
 use firesteel_kube::{
     Authorizer, Caller, Core,
-    access::{self, Asked, Decision, OnObjects, Rule},
+    access::{self, AccessDecision, AccessRequest, AccessRule, OnObjects},
     quota::{BYTES, NamespaceQuota, OBJECTS},
 };
 use firesteel_resources::{
     access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
-    roles::{Line, Role, UNSEEN, Wanted},
+    roles::{Role, RoleRequest, RoleRule, UNSEEN},
 };
 use firesteel_store::{
-    EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, PageRead, Range, Revision, WatchError,
+    ChangeKind, EventStream, GroupResource, ListRange, ObjectKey, PAGE_OBJECTS_MAX, PageRead, Revision, WatchError,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
@@ -47,7 +47,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Decides by the grants in the API.
 pub struct Rights {
     core: Core,
-    view: Mutex<View>,
+    view: Mutex<GrantView>,
     generation: watch::Sender<u64>,
 }
 
@@ -58,8 +58,8 @@ impl fmt::Debug for Rights {
 }
 
 /// What is known.
-struct View {
-    grants: BTreeMap<String, Grant>,
+struct GrantView {
+    grants: BTreeMap<String, RoleGrant>,
     /// Uids of service accounts, by the names that their tokens have.
     accounts: BTreeMap<String, String>,
     watches: Watches,
@@ -73,25 +73,25 @@ struct Watches {
     accounts: EventStream,
 }
 
-struct Grant {
+struct RoleGrant {
     uid: String,
-    holder: Holder,
+    holder: GrantHolder,
     role: Role,
     namespace: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Holder {
+enum GrantHolder {
     /// By the name that callers have; service accounts too.
     User(String),
     Group(String),
 }
 
-impl Grant {
+impl RoleGrant {
     fn is_of(&self, caller: &Caller) -> bool {
         match &self.holder {
-            Holder::User(name) => *name == caller.name,
-            Holder::Group(name) => caller.is_in(name),
+            GrantHolder::User(name) => *name == caller.name,
+            GrantHolder::Group(name) => caller.is_in(name),
         }
     }
 }
@@ -111,11 +111,11 @@ impl Rights {
     /// # Errors
     /// When the store is closed.
     pub async fn open(core: &Core) -> anyhow::Result<Self> {
-        let view = match View::read(core).await {
+        let view = match GrantView::read(core).await {
             Ok(view) => view,
             Err(error) => {
                 tracing::error!(error = format!("{error:#}"), "who has which role cannot be read");
-                View::behind(core).await?
+                GrantView::not_loaded(core).await?
             }
         };
         Ok(Self { core: core.clone(), view: Mutex::new(view), generation: watch::Sender::new(0) })
@@ -124,7 +124,7 @@ impl Rights {
     /// Whether this caller runs hosts: the owner, and who is an admin or an operator anywhere.
     #[must_use]
     pub fn runs_hosts(&self, caller: &Caller) -> bool {
-        let is_one = |grant: &Grant| matches!(grant.role, Role::Admin | Role::Operator);
+        let is_one = |grant: &RoleGrant| matches!(grant.role, Role::Admin | Role::Operator);
         caller.is_in(access::MASTERS) || self.view().of(caller).any(is_one)
     }
 
@@ -139,7 +139,7 @@ impl Rights {
             if let WatchError::Closed = ended {
                 return Err(ended.into());
             }
-            match View::read(&self.core).await {
+            match GrantView::read(&self.core).await {
                 Ok(read) => {
                     *self.lock() = read;
                     self.generation.send_modify(|generation| *generation += 1);
@@ -174,7 +174,7 @@ impl Rights {
     }
 
     /// The view as of now.
-    fn view(&self) -> MutexGuard<'_, View> {
+    fn view(&self) -> MutexGuard<'_, GrantView> {
         let mut view = self.lock();
         if view.take_in() {
             self.generation.send_modify(|generation| *generation += 1);
@@ -182,7 +182,7 @@ impl Rights {
         view
     }
 
-    fn lock(&self) -> MutexGuard<'_, View> {
+    fn lock(&self) -> MutexGuard<'_, GrantView> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -194,9 +194,9 @@ impl Watches {
     }
 }
 
-impl View {
+impl GrantView {
     /// Nothing is known.
-    async fn behind(core: &Core) -> anyhow::Result<Self> {
+    async fn not_loaded(core: &Core) -> anyhow::Result<Self> {
         let watches = Watches::open(core, core.store().current()).await?;
         Ok(Self { grants: BTreeMap::new(), accounts: BTreeMap::new(), watches, is_behind: true })
     }
@@ -208,7 +208,7 @@ impl View {
         for kind in [grants(), accounts()] {
             let (mut at, mut after) = (None, None);
             loop {
-                let range = Range { at, after: after.as_ref(), ..Range::all(&kind) };
+                let range = ListRange { at, after: after.as_ref(), ..ListRange::all(&kind) };
                 // What is damaged gives nothing.
                 let PageRead { page, last, .. } = core.store().page_with_damaged(range, PAGE_OBJECTS_MAX).await?;
                 at = Some(page.revision);
@@ -236,7 +236,7 @@ impl View {
                     self.is_behind = true;
                     break;
                 };
-                let value = (event.kind != EventKind::Deleted).then_some(&event.value);
+                let value = (event.kind != ChangeKind::Deleted).then_some(&event.value);
                 self.note(&event.key, value.map(|value| &value[..]));
                 changed = true;
             }
@@ -244,7 +244,7 @@ impl View {
         changed
     }
 
-    fn note(&mut self, key: &Key, value: Option<&[u8]>) {
+    fn note(&mut self, key: &ObjectKey, value: Option<&[u8]>) {
         if key.kind == grants() {
             let name = key.name.to_string();
             match value.and_then(grant) {
@@ -260,13 +260,13 @@ impl View {
         }
     }
 
-    fn of<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Grant> {
+    fn of<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a RoleGrant> {
         self.grants.values().filter(move |grant| !self.is_behind && grant.is_of(caller))
     }
 }
 
 /// A stored grant. One that is being deleted is none any more, whatever keeps it.
-fn grant(value: &[u8]) -> Option<Grant> {
+fn grant(value: &[u8]) -> Option<RoleGrant> {
     let AccessGrant { metadata, spec, .. } = match serde_json::from_slice(value) {
         Ok(grant) => grant,
         Err(error) => {
@@ -276,13 +276,15 @@ fn grant(value: &[u8]) -> Option<Grant> {
     };
     let subject = spec.subject;
     let holder = match subject.kind.as_str() {
-        USER => Holder::User(subject.name),
-        GROUP => Holder::Group(subject.name),
-        SERVICE_ACCOUNT => Holder::User(format!("{}{}:{}", access::SERVICE_ACCOUNT, subject.namespace, subject.name)),
+        USER => GrantHolder::User(subject.name),
+        GROUP => GrantHolder::Group(subject.name),
+        SERVICE_ACCOUNT => {
+            GrantHolder::User(format!("{}{}:{}", access::SERVICE_ACCOUNT, subject.namespace, subject.name))
+        }
         _ => return None,
     };
     let role = Role::of(&spec.role)?;
-    (!metadata.is_deleting()).then_some(Grant { uid: metadata.uid, holder, role, namespace: spec.namespace })
+    (!metadata.is_deleting()).then_some(RoleGrant { uid: metadata.uid, holder, role, namespace: spec.namespace })
 }
 
 fn uid_of_living(value: &[u8]) -> Option<String> {
@@ -293,37 +295,41 @@ fn uid_of_living(value: &[u8]) -> Option<String> {
 }
 
 impl Authorizer for Rights {
-    fn decide(&self, caller: &Caller, asked: Asked<'_>) -> Decision {
+    fn decide(&self, caller: &Caller, asked: AccessRequest<'_>) -> AccessDecision {
         if let Some(decision) = access::common(caller, asked) {
             return decision;
         }
         let view = self.view();
-        let allows = |grant: &&Grant| match asked {
-            Asked::Objects(OnObjects { verb, group, resource, subresource, namespace, .. }) => {
-                let wanted = Wanted { verb, group, resource, subresource, namespace };
+        let allows = |grant: &&RoleGrant| match asked {
+            AccessRequest::Objects(OnObjects { verb, group, resource, subresource, namespace, .. }) => {
+                let wanted = RoleRequest { verb, group, resource, subresource, namespace };
                 grant.role.allows(&grant.namespace, wanted)
             }
             // What is no object belongs to the appliance itself; who sees all of it sees its numbers too.
-            Asked::Path { verb, path } => grant.role == Role::Admin || (reads_metrics(grant) && is_metrics(verb, path)),
+            AccessRequest::Path { verb, path } => {
+                grant.role == Role::Admin || (reads_metrics(grant) && is_metrics(verb, path))
+            }
         };
         match view.of(caller).find(allows) {
-            Some(grant) => Decision::allow(format!("role {}", word(grant.role))),
-            None if view.is_behind => Decision { reason: "the grants are being read again".into(), ..Decision::deny() },
-            None => Decision::deny(),
+            Some(grant) => AccessDecision::allow(format!("role {}", word(grant.role))),
+            None if view.is_behind => {
+                AccessDecision { reason: "the grants are being read again".into(), ..AccessDecision::deny() }
+            }
+            None => AccessDecision::deny(),
         }
     }
 
-    fn rules(&self, caller: &Caller, namespace: &str) -> Vec<Rule> {
+    fn rules(&self, caller: &Caller, namespace: &str) -> Vec<AccessRule> {
         let mut rules = access::common_rules(caller);
         let view = self.view();
         for grant in view.of(caller) {
             if grant.role == Role::Admin {
                 let all = || vec!["*".to_owned()];
-                rules.push(Rule { verbs: all(), paths: all(), ..Rule::default() });
+                rules.push(AccessRule { verbs: all(), paths: all(), ..AccessRule::default() });
             }
             if reads_metrics(grant) {
                 let (verbs, paths) = (vec!["get".to_owned()], vec![metrics::PATH.to_owned()]);
-                rules.push(Rule { verbs, paths, ..Rule::default() });
+                rules.push(AccessRule { verbs, paths, ..AccessRule::default() });
             }
             for line in grant.role.lines_in(&grant.namespace, namespace) {
                 rules.extend(self.rules_of(grant.role, line));
@@ -364,7 +370,7 @@ impl Authorizer for Rights {
         if caller.name.starts_with(access::SERVICE_ACCOUNT) {
             return view.accounts.get(&caller.name) == Some(&caller.uid);
         }
-        let user = Holder::User(caller.name.clone());
+        let user = GrantHolder::User(caller.name.clone());
         view.grants.values().any(|grant| grant.uid == caller.uid && grant.holder == user)
     }
 
@@ -380,9 +386,9 @@ impl Authorizer for Rights {
 
 impl Rights {
     /// A line as clients are shown it. Of a role that does not see all kinds, those that it sees are named.
-    fn rules_of(&self, role: Role, line: &Line) -> Vec<Rule> {
+    fn rules_of(&self, role: Role, line: &RoleRule) -> Vec<AccessRule> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let rule = |groups: &[&str], resources: &[&str]| Rule {
+        let rule = |groups: &[&str], resources: &[&str]| AccessRule {
             verbs: owned(line.verbs),
             groups: owned(groups),
             resources: owned(resources),
@@ -391,7 +397,7 @@ impl Rights {
         if role != Role::Viewer || line.resources != ["*"] {
             return vec![rule(line.groups, line.resources)];
         }
-        let mut rules: Vec<Rule> = Vec::new();
+        let mut rules: Vec<AccessRule> = Vec::new();
         for kind in self.core.registry().kinds() {
             let seen = kind.review.is_none() && !UNSEEN.contains(&(kind.group, kind.plural));
             let status = format!("{}/status", kind.plural);
@@ -406,7 +412,7 @@ impl Rights {
 }
 
 /// Whether a grant is a viewer's of all namespaces: the numbers are of all of them together.
-fn reads_metrics(grant: &Grant) -> bool {
+fn reads_metrics(grant: &RoleGrant) -> bool {
     grant.role == Role::Viewer && grant.namespace.is_empty()
 }
 
@@ -427,14 +433,14 @@ fn word(role: Role) -> &'static str {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_kube::{Objects, Part};
-    use firesteel_resources::access_grant::{AccessGrantSpec, Subject};
-    use firesteel_store::{Memory, Store, WATCH_EVENTS_MAX};
+    use firesteel_kube::{ObjectPart, Objects};
+    use firesteel_resources::access_grant::{AccessGrantSpec, GrantSubject};
+    use firesteel_store::{MemoryMedium, Store, WATCH_EVENTS_MAX};
 
     use super::*;
     use crate::serve::kinds;
 
-    const SECRETS: Asked<'static> = Asked::Objects(OnObjects {
+    const SECRETS: AccessRequest<'static> = AccessRequest::Objects(OnObjects {
         verb: "get",
         group: "",
         resource: "secrets",
@@ -444,13 +450,13 @@ mod tests {
     });
 
     async fn site() -> (Arc<Rights>, Objects<AccessGrant>) {
-        let core = Core::new(Store::in_memory(&Memory::new()), kinds::registry());
+        let core = Core::new(Store::in_memory(&MemoryMedium::new()), kinds::registry());
         let grants = Objects::new(&core, "firesteel.dev", "AccessGrant").unwrap();
         (Arc::new(Rights::open(&core).await.unwrap()), grants)
     }
 
     fn operator(user: &str) -> AccessGrant {
-        let subject = Subject { kind: USER.into(), name: user.into(), namespace: String::new() };
+        let subject = GrantSubject { kind: USER.into(), name: user.into(), namespace: String::new() };
         let spec = AccessGrantSpec { subject, role: "operator".into(), namespace: "a".into() };
         let mut grant = AccessGrant { spec, ..AccessGrant::default() };
         grant.metadata.name = user.into();
@@ -460,7 +466,7 @@ mod tests {
     #[tokio::test]
     async fn the_metrics_are_for_admins_and_for_viewers_of_everything() {
         let (rights, grants) = site().await;
-        let metrics = Asked::Path { verb: "get", path: "/metrics" };
+        let metrics = AccessRequest::Path { verb: "get", path: "/metrics" };
         for (user, role, namespace, may) in [
             ("ann", "operator", "a", false),
             ("bob", "viewer", "a", false),
@@ -473,9 +479,10 @@ mod tests {
             grants.create(&grant).await.unwrap();
             let caller = Caller::new(user);
             assert_eq!(rights.decide(&caller, metrics).allowed, may, "{user}");
-            for other in
-                [Asked::Path { verb: "get", path: "/metrics/" }, Asked::Path { verb: "post", path: "/metrics" }]
-            {
+            for other in [
+                AccessRequest::Path { verb: "get", path: "/metrics/" },
+                AccessRequest::Path { verb: "post", path: "/metrics" },
+            ] {
                 assert_eq!(rights.decide(&caller, other).allowed, role == "admin", "{user}");
             }
             let shown = rights.rules(&caller, "a").iter().any(|rule| rule.paths == ["/metrics"]);
@@ -530,7 +537,7 @@ mod tests {
         for number in 0..=WATCH_EVENTS_MAX {
             let label = number.to_string();
             let change = |grant: &mut AccessGrant| drop(grant.metadata.labels.insert("n".into(), label.clone()));
-            grants.modify("", "ann", Part::Main, change).await.unwrap();
+            grants.modify("", "ann", ObjectPart::Main, change).await.unwrap();
         }
         let refused = rights.decide(&ann, SECRETS);
         assert!(!refused.allowed && refused.reason.contains("read again"), "{refused:?}");

@@ -14,13 +14,13 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// The files as they were between two lines, open whatever becomes of their names, and what came since.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct AuditFollower {
     /// The oldest first, with how much of each is still to be read.
     pub(super) parts: Vec<(File, u64)>,
     pub(super) live: broadcast::Receiver<Bytes>,
 }
 
-impl Reading {
+impl AuditFollower {
     /// Begins at the last lines.
     pub(super) fn last(mut self, lines: usize) -> io::Result<Self> {
         let mut wanted = lines;

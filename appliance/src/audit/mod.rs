@@ -9,7 +9,7 @@
 //! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request
 //! waits for the disk, and one that finds no room is counted, and the count is in the log when there is room
 //! again. So are refusals beyond what a caller's may fill, but never what may have changed something. A
-//! request whose asker goes away before the answer has a record too ([`Noting`]): it may have been done.
+//! request whose asker goes away before the answer has a record too ([`AuditGuard`]): it may have been done.
 
 mod file;
 mod follow;
@@ -30,10 +30,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::{broadcast, oneshot};
 
-pub use record::{Asked, Outcome, Who};
+pub use record::{AuditCaller, AuditOutcome, AuditedRequest};
 
 use file::{FILE_BYTES_MAX, LogFiles};
-use follow::Reading;
+use follow::AuditFollower;
 use record::Flood;
 
 /// Records that wait for the disk: a second of the fastest writing, in about 2 MiB.
@@ -43,11 +43,11 @@ const FOLLOW_MAX: usize = 1024;
 
 /// The log. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Audit(Arc<Inner>);
+pub struct Audit(Arc<AuditQueue>);
 
 #[derive(Debug)]
-struct Inner {
-    queue: SyncSender<Command>,
+struct AuditQueue {
+    queue: SyncSender<AuditWriterCommand>,
     lost: Arc<AtomicU64>,
     lost_ever: Arc<AtomicU64>,
     flood: Mutex<Flood>,
@@ -55,16 +55,16 @@ struct Inner {
 
 /// A request on its way to its answer, on record whatever becomes of it.
 #[derive(Debug)]
-pub struct Noting<'a> {
+pub struct AuditGuard<'a> {
     audit: &'a Audit,
-    asked: &'a Asked,
-    who: Who<'a>,
+    asked: &'a AuditedRequest,
+    who: AuditCaller<'a>,
     is_answered: bool,
 }
 
-enum Command {
+enum AuditWriterCommand {
     Line(Bytes),
-    Read(oneshot::Sender<std::io::Result<Reading>>),
+    Read(oneshot::Sender<std::io::Result<AuditFollower>>),
 }
 
 impl Audit {
@@ -82,24 +82,24 @@ impl Audit {
         let ever = Arc::clone(&lost_ever);
         let run = move || {
             let (live, _) = broadcast::channel(FOLLOW_MAX);
-            let mut writer = Writer { files, live, lost: counted, lost_ever: ever, is_failing: false };
+            let mut writer = AuditWriter { files, live, lost: counted, lost_ever: ever, is_failing: false };
             while let Ok(command) = commands.recv() {
                 match command {
-                    Command::Line(line) => writer.write(line),
+                    AuditWriterCommand::Line(line) => writer.write(line),
                     // Between two lines: what is read ends where what is followed begins.
-                    Command::Read(answer) => drop(answer.send(writer.reading())),
+                    AuditWriterCommand::Read(answer) => drop(answer.send(writer.reading())),
                 }
             }
         };
         thread::Builder::new().name("audit".into()).spawn(run).context("starting the audit log's thread")?;
-        Ok(Self(Arc::new(Inner { queue, lost, lost_ever, flood: Mutex::default() })))
+        Ok(Self(Arc::new(AuditQueue { queue, lost, lost_ever, flood: Mutex::default() })))
     }
 
     /// Keeps a record of a request and what comes of it, if it is one to keep: the answer, or, where this is
     /// dropped before, that there was none.
     #[must_use]
-    pub fn begin<'a>(&'a self, asked: &'a Asked, who: Who<'a>) -> Noting<'a> {
-        Noting { audit: self, asked, who, is_answered: false }
+    pub fn begin<'a>(&'a self, asked: &'a AuditedRequest, who: AuditCaller<'a>) -> AuditGuard<'a> {
+        AuditGuard { audit: self, asked, who, is_answered: false }
     }
 
     /// Records that were lost since the start, those that the log tells of included.
@@ -108,7 +108,7 @@ impl Audit {
         self.0.lost_ever.load(Ordering::Relaxed)
     }
 
-    fn note(&self, asked: &Asked, who: &Who<'_>, outcome: &Outcome<'_>, now: Timestamp) {
+    fn note(&self, asked: &AuditedRequest, who: &AuditCaller<'_>, outcome: &AuditOutcome<'_>, now: Timestamp) {
         let Some(record) = asked.record(who, outcome, now) else { return };
         let line = record.line();
         let mut flood = self.0.flood.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ impl Audit {
     }
 
     fn send(&self, line: Bytes) {
-        match self.0.queue.try_send(Command::Line(line)) {
+        match self.0.queue.try_send(AuditWriterCommand::Line(line)) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.0.lost_ever.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl Audit {
     ) -> std::io::Result<impl futures_util::Stream<Item = std::io::Result<Bytes>> + Send + use<>> {
         let gone = || std::io::Error::other("the audit log has ended");
         let (answer, reading) = oneshot::channel();
-        let (queue, command) = (self.0.queue.clone(), Command::Read(answer));
+        let (queue, command) = (self.0.queue.clone(), AuditWriterCommand::Read(answer));
         // The queue may be full, and whoever reads can wait.
         tokio::task::spawn_blocking(move || queue.send(command)).await?.map_err(|_| gone())?;
         let mut reading = reading.await.map_err(|_| gone())??;
@@ -154,22 +154,22 @@ impl Audit {
     }
 }
 
-impl Noting<'_> {
-    pub fn answered(mut self, outcome: &Outcome<'_>) {
+impl AuditGuard<'_> {
+    pub fn answered(mut self, outcome: &AuditOutcome<'_>) {
         self.is_answered = true;
         self.audit.note(self.asked, &self.who, outcome, Timestamp::now());
     }
 }
 
-impl Drop for Noting<'_> {
+impl Drop for AuditGuard<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.audit.note(self.asked, &self.who, &Outcome::UNANSWERED, Timestamp::now());
+            self.audit.note(self.asked, &self.who, &AuditOutcome::UNANSWERED, Timestamp::now());
         }
     }
 }
 
-struct Writer {
+struct AuditWriter {
     files: LogFiles,
     live: broadcast::Sender<Bytes>,
     lost: Arc<AtomicU64>,
@@ -177,7 +177,7 @@ struct Writer {
     is_failing: bool,
 }
 
-impl Writer {
+impl AuditWriter {
     fn write(&mut self, line: Bytes) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 && !self.put(record::count("lost", lost, Timestamp::now())) {
@@ -210,8 +210,8 @@ impl Writer {
         }
     }
 
-    fn reading(&self) -> std::io::Result<Reading> {
-        Ok(Reading { parts: self.files.parts()?, live: self.live.subscribe() })
+    fn reading(&self) -> std::io::Result<AuditFollower> {
+        Ok(AuditFollower { parts: self.files.parts()?, live: self.live.subscribe() })
     }
 }
 

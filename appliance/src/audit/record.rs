@@ -5,7 +5,7 @@ use std::{collections::HashMap, net::IpAddr};
 use bytes::Bytes;
 use firesteel_kube::{
     Query,
-    route::{ObjectRoute, Route, route},
+    route::{ApiRoute, ObjectRoute, route},
 };
 use http::{HeaderName, Method, Request, header::USER_AGENT};
 use jiff::Timestamp;
@@ -29,14 +29,14 @@ const REFUSED_CALLERS_MAX: usize = 256;
 
 /// Who asked, as far as he proved it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Who<'a> {
+pub struct AuditCaller<'a> {
     pub name: &'a str,
     pub groups: &'a [String],
 }
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome<'a> {
+pub struct AuditOutcome<'a> {
     /// 0 where nobody waited for the answer.
     pub code: u16,
     /// Kubernetes' word for a refusal.
@@ -47,14 +47,14 @@ pub struct Outcome<'a> {
     pub is_turned_away: bool,
 }
 
-impl Outcome<'_> {
+impl AuditOutcome<'_> {
     /// The connection or the request was ended by its client; what was asked may have been done or not.
     pub(super) const UNANSWERED: Self = Self { code: 0, reason: "Unanswered", name: "", is_turned_away: false };
 }
 
 /// A request, as far as it is on record.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct AuditedRequest {
     verb: String,
     /// An object's or a kind's; otherwise the path is kept.
     object: Option<ObjectRoute>,
@@ -68,7 +68,7 @@ pub struct Asked {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record<'a> {
+pub(super) struct AuditRecord<'a> {
     time: String,
     user: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -98,24 +98,24 @@ pub(super) struct Record<'a> {
     reason: &'a str,
 }
 
-impl Asked {
+impl AuditedRequest {
     pub fn of<B>(request: &Request<B>, source: IpAddr) -> Self {
         let uri = request.uri();
         let query = Query::parse(uri.query().unwrap_or("")).unwrap_or_default();
         let (verb, object) = match route(request.method().as_str(), uri.path(), &query) {
-            Route::Objects(route) => (format!("{:?}", route.verb).to_lowercase(), Some(route)),
-            Route::Core
-            | Route::Group(_)
-            | Route::Groups
-            | Route::Health
-            | Route::Ready
-            | Route::MethodNotAllowed
-            | Route::NotFound
-            | Route::OpenApi(_)
-            | Route::OpenApiIndex
-            | Route::OpenApiV2
-            | Route::Resources { .. }
-            | Route::Version => (request.method().as_str().to_lowercase(), None),
+            ApiRoute::Objects(route) => (format!("{:?}", route.verb).to_lowercase(), Some(route)),
+            ApiRoute::Core
+            | ApiRoute::Group(_)
+            | ApiRoute::Groups
+            | ApiRoute::Health
+            | ApiRoute::Ready
+            | ApiRoute::MethodNotAllowed
+            | ApiRoute::NotFound
+            | ApiRoute::OpenApi(_)
+            | ApiRoute::OpenApiIndex
+            | ApiRoute::OpenApiV2
+            | ApiRoute::Resources { .. }
+            | ApiRoute::Version => (request.method().as_str().to_lowercase(), None),
         };
         let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (agent, acts_as) = (header(USER_AGENT), header(HeaderName::from_static("impersonate-user")));
@@ -131,14 +131,19 @@ impl Asked {
     }
 
     /// The record, if the request has one.
-    pub(super) fn record<'a>(&'a self, who: &Who<'a>, outcome: &Outcome<'a>, now: Timestamp) -> Option<Record<'a>> {
+    pub(super) fn record<'a>(
+        &'a self,
+        who: &AuditCaller<'a>,
+        outcome: &AuditOutcome<'a>,
+        now: Timestamp,
+    ) -> Option<AuditRecord<'a>> {
         let is_denied = matches!(outcome.code, 401 | 403);
         if !is_denied && !self.is_write() && !self.shows_secrets() {
             return None;
         }
         let part = |of: fn(&ObjectRoute) -> &String| self.object.as_ref().map_or("", |object| cut(of(object)));
         let named = part(|object| &object.name);
-        Some(Record {
+        Some(AuditRecord {
             time: format!("{now:.6}"),
             user: cut(who.name),
             groups: &who.groups[..who.groups.len().min(GROUPS_MAX)],
@@ -159,13 +164,13 @@ impl Asked {
     }
 
     /// What keeps such records from filling the log. Never limited is what changed something, or may have.
-    pub(super) fn limit<'a>(&self, who: &Who<'a>, outcome: &Outcome<'_>) -> Limit<'a> {
+    pub(super) fn limit<'a>(&self, who: &AuditCaller<'a>, outcome: &AuditOutcome<'_>) -> FloodClass<'a> {
         // It may fail in the middle.
         let may_be_partly_done = self.verb == "deletecollection" && !outcome.is_turned_away;
         match outcome.code {
-            401 => Limit::Unknown,
-            400 | 403..=406 | 409 | 410 | 413 | 415 | 422 | 429 if !may_be_partly_done => Limit::Refused(who.name),
-            _ => Limit::None,
+            401 => FloodClass::Unknown,
+            400 | 403..=406 | 409 | 410 | 413 | 415 | 422 | 429 if !may_be_partly_done => FloodClass::Refused(who.name),
+            _ => FloodClass::None,
         }
     }
 
@@ -190,7 +195,7 @@ impl Asked {
     }
 }
 
-impl Record<'_> {
+impl AuditRecord<'_> {
     pub(super) fn line(&self) -> Bytes {
         // Texts, numbers and lists of texts: nothing that JSON could not say.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
@@ -210,7 +215,7 @@ fn cut(text: &str) -> &str {
 
 /// How many records of a sort are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit<'a> {
+pub(super) enum FloodClass<'a> {
     /// All.
     None,
     /// Of requests without a user.
@@ -232,11 +237,11 @@ pub(super) struct Flood {
 
 impl Flood {
     /// Whether this one of `bytes` is kept, and how many were not since the last one that was.
-    pub(super) fn admit(&mut self, limit: Limit<'_>, bytes: usize, now: Timestamp) -> Option<u64> {
+    pub(super) fn admit(&mut self, limit: FloodClass<'_>, bytes: usize, now: Timestamp) -> Option<u64> {
         let has_room = match limit {
-            Limit::None => true,
-            Limit::Unknown => self.admits_unknown(now),
-            Limit::Refused(caller) => self.admits_refused(caller, bytes, now),
+            FloodClass::None => true,
+            FloodClass::Unknown => self.admits_unknown(now),
+            FloodClass::Refused(caller) => self.admits_refused(caller, bytes, now),
         };
         if !has_room {
             self.suppressed += 1;
@@ -278,11 +283,15 @@ mod tests {
 
     fn recorded(method: &str, uri: &str, code: u16) -> Option<Value> {
         let request = Request::builder().method(method).uri(uri).header(USER_AGENT, "kubectl/v1").body(()).unwrap();
-        let asked = Asked::of(&request, "::ffff:192.0.2.7".parse().unwrap());
+        let asked = AuditedRequest::of(&request, "::ffff:192.0.2.7".parse().unwrap());
         let groups = ["system:authenticated".to_owned()];
-        let who = Who { name: "ann", groups: &groups };
-        let outcome =
-            Outcome { code, reason: if code == 403 { "Forbidden" } else { "" }, name: "made", ..Outcome::default() };
+        let who = AuditCaller { name: "ann", groups: &groups };
+        let outcome = AuditOutcome {
+            code,
+            reason: if code == 403 { "Forbidden" } else { "" },
+            name: "made",
+            ..AuditOutcome::default()
+        };
         let line = asked.record(&who, &outcome, Timestamp::UNIX_EPOCH)?.line();
         assert!(line.ends_with(b"\n") && line.iter().filter(|byte| **byte == b'\n').count() == 1);
         Some(serde_json::from_slice(&line).unwrap())
@@ -331,43 +340,47 @@ mod tests {
     fn a_flood_of_strangers_is_counted() {
         let mut flood = Flood::default();
         let at = |second| Timestamp::from_second(second).unwrap();
-        let kept = (0..1000).filter(|_| flood.admit(Limit::Unknown, 300, at(7)).is_some()).count();
+        let kept = (0..1000).filter(|_| flood.admit(FloodClass::Unknown, 300, at(7)).is_some()).count();
         assert_eq!(kept, usize::try_from(UNKNOWN_PER_SECOND_MAX).unwrap());
-        assert_eq!(flood.admit(Limit::None, 300, at(7)), Some(980), "known callers go on");
-        assert_eq!(flood.admit(Limit::Unknown, 300, at(8)), Some(0));
+        assert_eq!(flood.admit(FloodClass::None, 300, at(7)), Some(980), "known callers go on");
+        assert_eq!(flood.admit(FloodClass::Unknown, 300, at(8)), Some(0));
     }
 
     #[test]
     fn a_flood_of_refusals_is_counted_by_caller() {
         let mut flood = Flood::default();
         let at = |second| Timestamp::from_second(second).unwrap();
-        let kept = (0..1000).filter(|_| flood.admit(Limit::Refused("eve"), 1 << 10, at(7)).is_some()).count();
+        let kept = (0..1000).filter(|_| flood.admit(FloodClass::Refused("eve"), 1 << 10, at(7)).is_some()).count();
         assert_eq!(kept, REFUSED_BYTES_PER_MINUTE_MAX >> 10);
-        assert_eq!(flood.admit(Limit::Refused("ann"), 300, at(7)), Some(992), "another one goes on");
-        assert_eq!(flood.admit(Limit::Refused("eve"), 300, at(59)), None);
-        assert_eq!(flood.admit(Limit::None, 300, at(59)), Some(1), "her changes are on record, all of them");
-        assert_eq!(flood.admit(Limit::Refused("eve"), 300, at(60)), Some(0), "another minute");
-        let many = (0..100_000).filter(|n| flood.admit(Limit::Refused(&format!("u{n}")), 8 << 10, at(61)).is_some());
+        assert_eq!(flood.admit(FloodClass::Refused("ann"), 300, at(7)), Some(992), "another one goes on");
+        assert_eq!(flood.admit(FloodClass::Refused("eve"), 300, at(59)), None);
+        assert_eq!(flood.admit(FloodClass::None, 300, at(59)), Some(1), "her changes are on record, all of them");
+        assert_eq!(flood.admit(FloodClass::Refused("eve"), 300, at(60)), Some(0), "another minute");
+        let many =
+            (0..100_000).filter(|n| flood.admit(FloodClass::Refused(&format!("u{n}")), 8 << 10, at(61)).is_some());
         assert_eq!(many.count(), REFUSED_CALLERS_MAX, "as many names as she likes");
         assert!(flood.refused.len() <= REFUSED_CALLERS_MAX + 1);
     }
 
     #[test]
     fn what_may_have_been_done_is_never_left_out() {
-        let who = Who { name: "eve", groups: &[] };
+        let who = AuditCaller { name: "eve", groups: &[] };
         let limit = |method: &str, uri: &str, code: u16, is_turned_away| {
-            let asked = Asked::of(&Request::builder().method(method).uri(uri).body(()).unwrap(), [192, 0, 2, 7].into());
-            asked.limit(&who, &Outcome { code, is_turned_away, ..Outcome::default() })
+            let asked = AuditedRequest::of(
+                &Request::builder().method(method).uri(uri).body(()).unwrap(),
+                [192, 0, 2, 7].into(),
+            );
+            asked.limit(&who, &AuditOutcome { code, is_turned_away, ..AuditOutcome::default() })
         };
         let (one, all) = ("/api/v1/namespaces/a/configmaps/b", "/api/v1/namespaces/a/configmaps");
         for code in [0, 200, 201, 408, 500, 503, 504] {
-            assert_eq!(limit("DELETE", one, code, false), Limit::None, "{code}");
+            assert_eq!(limit("DELETE", one, code, false), FloodClass::None, "{code}");
         }
         for code in [403, 404, 409, 422] {
-            assert_eq!(limit("DELETE", one, code, false), Limit::Refused("eve"), "{code}");
-            assert_eq!(limit("DELETE", all, code, false), Limit::None, "some may be gone: {code}");
+            assert_eq!(limit("DELETE", one, code, false), FloodClass::Refused("eve"), "{code}");
+            assert_eq!(limit("DELETE", all, code, false), FloodClass::None, "some may be gone: {code}");
         }
-        assert_eq!(limit("DELETE", all, 403, true), Limit::Refused("eve"));
-        assert_eq!(limit("GET", one, 401, false), Limit::Unknown);
+        assert_eq!(limit("DELETE", all, 403, true), FloodClass::Refused("eve"));
+        assert_eq!(limit("GET", one, 401, false), FloodClass::Unknown);
     }
 }

@@ -63,7 +63,7 @@ async fn who_follows_sees_what_is_there_and_what_comes_once_each() {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path()).unwrap();
     for number in 0..20_000 {
-        while audit.0.queue.try_send(Command::Line(numbered(number).into())).is_err() {
+        while audit.0.queue.try_send(AuditWriterCommand::Line(numbered(number).into())).is_err() {
             tokio::task::yield_now().await;
         }
     }
@@ -86,7 +86,7 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let files = LogFiles::open(folder.path(), FILE_BYTES_MAX).unwrap();
     let (live, mut follower) = broadcast::channel(8);
-    let mut writer = Writer { files, live, lost: Arc::default(), lost_ever: Arc::default(), is_failing: false };
+    let mut writer = AuditWriter { files, live, lost: Arc::default(), lost_ever: Arc::default(), is_failing: false };
     writer.write(numbered(1).into());
     // Open for reading alone: nothing can be written, as on a full disk.
     let only_read = std::fs::File::open(folder.path().join("audit.jsonl")).unwrap();
@@ -109,14 +109,14 @@ async fn one_caller_who_is_refused_on_and_on_pushes_nothing_out() {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path()).unwrap();
     let path = format!("/api/v1/namespaces/{}/configmaps/b", "a".repeat(400));
-    let get = Asked::of(&http::Request::get(path).body(()).unwrap(), "192.0.2.7".parse().unwrap());
+    let get = AuditedRequest::of(&http::Request::get(path).body(()).unwrap(), "192.0.2.7".parse().unwrap());
     let delete = http::Request::delete("/api/v1/namespaces/a/configmaps/b").body(()).unwrap();
-    let delete = Asked::of(&delete, "192.0.2.7".parse().unwrap());
-    let (eve, now) = (Who { name: "eve", groups: &[] }, Timestamp::UNIX_EPOCH);
+    let delete = AuditedRequest::of(&delete, "192.0.2.7".parse().unwrap());
+    let (eve, now) = (AuditCaller { name: "eve", groups: &[] }, Timestamp::UNIX_EPOCH);
     for _ in 0..3000 {
-        audit.note(&get, &eve, &Outcome { code: 403, reason: "Forbidden", ..Outcome::default() }, now);
+        audit.note(&get, &eve, &AuditOutcome { code: 403, reason: "Forbidden", ..AuditOutcome::default() }, now);
     }
-    audit.note(&delete, &eve, &Outcome { code: 200, ..Outcome::default() }, now);
+    audit.note(&delete, &eve, &AuditOutcome { code: 200, ..AuditOutcome::default() }, now);
     let text = all(&audit, None).await;
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let refused = lines.iter().filter(|line| line["code"] == 403).count();
@@ -131,11 +131,11 @@ async fn a_request_is_on_record_once_also_when_its_asker_goes_away() {
     let audit = Audit::open(folder.path()).unwrap();
     let request = |method: &str| {
         let request = http::Request::builder().method(method).uri("/api/v1/namespaces/a/configmaps/b").body(());
-        Asked::of(&request.unwrap(), "192.0.2.7".parse().unwrap())
+        AuditedRequest::of(&request.unwrap(), "192.0.2.7".parse().unwrap())
     };
     let (delete, get) = (request("DELETE"), request("GET"));
-    let who = Who { name: "ann", groups: &[] };
-    audit.begin(&delete, who).answered(&Outcome { code: 200, ..Outcome::default() });
+    let who = AuditCaller { name: "ann", groups: &[] };
+    audit.begin(&delete, who).answered(&AuditOutcome { code: 200, ..AuditOutcome::default() });
     drop(audit.begin(&delete, who));
     drop(audit.begin(&get, who));
     let text = all(&audit, None).await;

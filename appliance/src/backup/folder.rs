@@ -29,7 +29,7 @@ impl Staging {
     /// Makes the folder for what shall stand at `place`, beside it. One that an earlier process left
     /// unfinished is removed; one that may be what it replaced gets the name `aside`.
     pub(super) fn new(place: &Path, aside: &str) -> anyhow::Result<Self> {
-        let path = beside(place, "restoring")?;
+        let path = sibling_path(place, "restoring")?;
         if path.exists() {
             let _lock = lock(&path)?;
             if path.join(UNFINISHED).exists() {
@@ -107,11 +107,11 @@ fn lock(path: &Path) -> anyhow::Result<File> {
 
 /// A name of that sort that nothing has.
 fn free(place: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let first = beside(place, name)?;
+    let first = sibling_path(place, name)?;
     if !first.exists() {
         return Ok(first);
     }
-    let others = (2..=NAMES_MAX).map(|number| beside(place, &format!("{name}-{number}")));
+    let others = (2..=NAMES_MAX).map(|number| sibling_path(place, &format!("{name}-{number}")));
     others
         .filter_map(Result::ok)
         .find(|path| !path.exists())
@@ -119,7 +119,7 @@ fn free(place: &Path, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// `.NAME.SUFFIX` in the same folder.
-fn beside(place: &Path, suffix: &str) -> anyhow::Result<PathBuf> {
+fn sibling_path(place: &Path, suffix: &str) -> anyhow::Result<PathBuf> {
     let name = place.file_name().with_context(|| format!("{} is not the name of a folder", place.display()))?;
     Ok(place.with_file_name(format!(".{}.{suffix}", name.to_string_lossy())))
 }

@@ -32,7 +32,7 @@ pub const PIECE_BYTES: usize = 64 << 10;
 /// What a backup is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Header {
+pub struct BackupHeader {
     /// The store's own number, hexadecimal.
     pub store: String,
     /// 1 before the first restore.
@@ -50,7 +50,7 @@ pub struct Header {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Format {
+pub enum BackupFormatError {
     #[error("this is no backup of a Firesteel appliance")]
     NotOurs,
     #[error("this backup has format {0}, this program knows {VERSION}: use a newer program")]
@@ -71,7 +71,7 @@ pub enum Format {
 ///
 /// # Errors
 /// Never, as far as known: the header has text and numbers only.
-pub fn begin(header: &Header) -> serde_json::Result<Vec<u8>> {
+pub fn begin(header: &BackupHeader) -> serde_json::Result<Vec<u8>> {
     let mut bytes = format!("{MAGIC}{VERSION}\n").into_bytes();
     serde_json::to_writer(&mut bytes, header)?;
     bytes.push(b'\n');
@@ -90,38 +90,39 @@ pub fn hasher() -> digest::Context {
 }
 
 /// A backup that is being read.
-pub struct Reader<R> {
+pub struct BackupReader<R> {
     source: R,
     hasher: digest::Context,
-    header: Header,
+    header: BackupHeader,
 }
 
-impl<R> std::fmt::Debug for Reader<R> {
+impl<R> std::fmt::Debug for BackupReader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("header", &self.header).finish_non_exhaustive()
+        f.debug_struct("BackupReader").field("header", &self.header).finish_non_exhaustive()
     }
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> BackupReader<R> {
     /// Reads up to the database.
     ///
     /// # Errors
     /// When it is no backup, or one of a newer program.
-    pub fn open(source: R) -> Result<Self, Format> {
+    pub fn open(source: R) -> Result<Self, BackupFormatError> {
         let mut hasher = hasher();
         let mut source = source;
-        let first = line(&mut source, &mut hasher, FIRST_LINE_BYTES_MAX)?.ok_or(Format::NotOurs)?;
+        let first = line(&mut source, &mut hasher, FIRST_LINE_BYTES_MAX)?.ok_or(BackupFormatError::NotOurs)?;
         let version = std::str::from_utf8(&first).ok().and_then(|first| first.strip_prefix(MAGIC));
-        match version.ok_or(Format::NotOurs)? {
+        match version.ok_or(BackupFormatError::NotOurs)? {
             VERSION => {}
-            newer => return Err(Format::Newer(newer.chars().filter(|c| c.is_ascii_graphic()).collect())),
+            newer => return Err(BackupFormatError::Newer(newer.chars().filter(|c| c.is_ascii_graphic()).collect())),
         }
-        let header = line(&mut source, &mut hasher, HEADER_BYTES_MAX)?.ok_or(Format::CutOff("header and objects"))?;
-        let header = serde_json::from_slice(&header).map_err(Format::Header)?;
+        let header =
+            line(&mut source, &mut hasher, HEADER_BYTES_MAX)?.ok_or(BackupFormatError::CutOff("header and objects"))?;
+        let header = serde_json::from_slice(&header).map_err(BackupFormatError::Header)?;
         Ok(Self { source, hasher, header })
     }
 
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &BackupHeader {
         &self.header
     }
 
@@ -130,14 +131,18 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// When the backup is cut off or altered, or `out` takes nothing.
-    pub fn copy(mut self, out: &mut impl Write, mut copied: impl FnMut(u64)) -> Result<Header, Format> {
+    pub fn copy(
+        mut self,
+        out: &mut impl Write,
+        mut copied: impl FnMut(u64),
+    ) -> Result<BackupHeader, BackupFormatError> {
         let mut piece = vec![0; PIECE_BYTES];
         let mut left = self.header.database_bytes;
         while left > 0 {
             let want = usize::try_from(left).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
             let read = self.source.read(&mut piece[..want])?;
             if read == 0 {
-                return Err(Format::CutOff("objects"));
+                return Err(BackupFormatError::CutOff("objects"));
             }
             self.hasher.update(&piece[..read]);
             out.write_all(&piece[..read])?;
@@ -148,16 +153,16 @@ impl<R: Read> Reader<R> {
         self.source.take(END_BYTES as u64 + 1).read_to_end(&mut tail)?;
         let found = end(&self.hasher.finish());
         if tail.len() < END_BYTES {
-            return Err(Format::CutOff("the last bytes"));
+            return Err(BackupFormatError::CutOff("the last bytes"));
         }
         if tail[..END_BYTES] != found {
             let digits = |end: &[u8]| String::from_utf8_lossy(end).trim().replace("end ", "");
             let clean = |text: String| text.chars().filter(char::is_ascii_alphanumeric).collect();
             let stated = clean(digits(&tail[..END_BYTES]));
-            return Err(Format::Altered { found: digits(&found), stated });
+            return Err(BackupFormatError::Altered { found: digits(&found), stated });
         }
         if tail.len() > END_BYTES {
-            return Err(Format::Behind);
+            return Err(BackupFormatError::Behind);
         }
         Ok(self.header)
     }
@@ -182,7 +187,7 @@ fn line(source: &mut impl Read, hasher: &mut digest::Context, bytes_max: usize) 
 
 /// Entry for fuzzing: any bytes are read without a panic, and what is taken is what was made.
 pub fn check(bytes: &[u8]) {
-    let Ok(reader) = Reader::open(bytes) else { return };
+    let Ok(reader) = BackupReader::open(bytes) else { return };
     let mut out = Vec::new();
     if let Ok(header) = reader.copy(&mut out, |_| {}) {
         assert_eq!(header.database_bytes, out.len() as u64);
@@ -197,12 +202,12 @@ mod tests {
     use super::*;
 
     fn file(database: &[u8]) -> Vec<u8> {
-        let header = Header {
+        let header = BackupHeader {
             store: "00004d".into(),
             epoch: 1,
             revision: 7,
             database_bytes: database.len() as u64,
-            ..Header::default()
+            ..BackupHeader::default()
         };
         let mut bytes = begin(&header).unwrap();
         bytes.extend(database);
@@ -211,9 +216,9 @@ mod tests {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Result<(Header, Vec<u8>), Format> {
+    fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<u8>), BackupFormatError> {
         let mut out = Vec::new();
-        let header = Reader::open(bytes)?.copy(&mut out, |_| {})?;
+        let header = BackupReader::open(bytes)?.copy(&mut out, |_| {})?;
         Ok((header, out))
     }
 
@@ -228,11 +233,11 @@ mod tests {
         let whole = file(b"objects");
         for length in 20..whole.len() {
             let error = read(&whole[..length]).unwrap_err();
-            assert!(matches!(error, Format::CutOff(_)), "{length}: {error}");
+            assert!(matches!(error, BackupFormatError::CutOff(_)), "{length}: {error}");
         }
-        assert!(matches!(read(&whole[..5]), Err(Format::NotOurs)));
-        assert!(matches!(read(&[whole.as_slice(), b"x"].concat()), Err(Format::Behind)));
-        assert!(matches!(read(b"firesteel backup 2\n{}\n"), Err(Format::Newer(version)) if version == "2"));
+        assert!(matches!(read(&whole[..5]), Err(BackupFormatError::NotOurs)));
+        assert!(matches!(read(&[whole.as_slice(), b"x"].concat()), Err(BackupFormatError::Behind)));
+        assert!(matches!(read(b"firesteel backup 2\n{}\n"), Err(BackupFormatError::Newer(version)) if version == "2"));
     }
 
     proptest! {

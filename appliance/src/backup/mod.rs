@@ -17,6 +17,6 @@ pub mod keys;
 pub mod restore;
 pub mod serve;
 
-pub use format::{Format, Header};
-pub use restore::{Keys, Order, Outcome, restore};
+pub use format::{BackupFormatError, BackupHeader};
+pub use restore::{RestoreKeySource, RestoreOptions, RestoreReport, restore};
 pub use serve::Backups;

@@ -13,16 +13,16 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use firesteel_store::{GroupResource, Restored, Restoring, revision_of};
+use firesteel_store::{GroupResource, RestoreContext, RestoredStore, revision_of};
 use jiff::{Timestamp, tz::TimeZone};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::{
     folder::{self, Staging},
-    format::{Header, PIECE_BYTES, Reader},
+    format::{BackupHeader, BackupReader, PIECE_BYTES},
     keys,
 };
-use crate::serve::at_rest::{self, held::SEALED_KINDS};
+use crate::serve::sealing::{self, data_at_rest::SEALED_KINDS};
 
 const DATABASE: &str = "resources.db";
 /// The store's, beside it.
@@ -36,7 +36,7 @@ const LOST_AND_FOUND: &str = "lost+found";
 
 /// Where the private keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub enum RestoreKeySource {
     /// From the folder that is restored into, if they are there.
     There,
     /// From this folder, with `pki` and `secrets` in it.
@@ -47,10 +47,10 @@ pub enum Keys {
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct RestoreOptions {
     pub backup: PathBuf,
     pub data: PathBuf,
-    pub keys: Keys,
+    pub keys: RestoreKeySource,
     /// A folder with something in it may be replaced.
     pub force: bool,
     pub now: Timestamp,
@@ -58,16 +58,16 @@ pub struct Order {
 
 /// What was done.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    pub header: Header,
-    pub restored: Restored,
+pub struct RestoreReport {
+    pub header: BackupHeader,
+    pub restored: RestoredStore,
     /// Where the folder that was replaced is now.
     pub replaced: Option<PathBuf>,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for RestoreReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Restored { epoch, from, began, forgotten, .. } = &self.restored;
+        let RestoredStore { epoch, from, began, forgotten, .. } = &self.restored;
         writeln!(
             f,
             "restored revision {from} of {}: epoch {epoch}, which begins at revision {began}",
@@ -101,11 +101,11 @@ fn listed(forgotten: &BTreeMap<GroupResource, usize>) -> String {
 /// # Errors
 /// What kept the folder from being made; then nothing was changed. Or that it is in its place, and what was
 /// there before has another name than it should; then the error says so.
-pub fn restore(order: &Order, at: &mut dyn FnMut(&'static str)) -> anyhow::Result<Outcome> {
+pub fn restore(order: &RestoreOptions, at: &mut dyn FnMut(&'static str)) -> anyhow::Result<RestoreReport> {
     let place = absolute(&order.data)?;
-    let found = Found::look(&place, order.force)?;
+    let found = RestoreTarget::check_target(&place, order.force)?;
     let source = File::open(&order.backup).with_context(|| format!("opening {}", order.backup.display()))?;
-    let reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, source))
+    let reader = BackupReader::open(BufReader::with_capacity(PIECE_BYTES, source))
         .with_context(|| format!("{}", order.backup.display()))?;
     let keys_from = keys_from(order, &place, reader.header())?;
     let stamp = order.now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
@@ -123,7 +123,7 @@ pub fn restore(order: &Order, at: &mut dyn FnMut(&'static str)) -> anyhow::Resul
         Some(staging.exchange(&aside)?)
     };
     at("done");
-    Ok(Outcome { header, restored, replaced })
+    Ok(RestoreReport { header, restored, replaced })
 }
 
 fn absolute(data: &Path) -> anyhow::Result<PathBuf> {
@@ -133,14 +133,14 @@ fn absolute(data: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// What stands at the place, and the lock that keeps an appliance out of it until we are done.
-struct Found {
+struct RestoreTarget {
     place: PathBuf,
     names: Vec<String>,
     _lock: Option<File>,
 }
 
-impl Found {
-    fn look(place: &Path, force: bool) -> anyhow::Result<Self> {
+impl RestoreTarget {
+    fn check_target(place: &Path, force: bool) -> anyhow::Result<Self> {
         let looking = || format!("looking into {}", place.display());
         let look = || -> anyhow::Result<Vec<String>> {
             let names = names(place).with_context(looking)?;
@@ -196,11 +196,11 @@ fn lock(place: &Path) -> anyhow::Result<File> {
 }
 
 /// The folder to take the keys from, judged against the backup; `None` for new keys.
-fn keys_from(order: &Order, place: &Path, header: &Header) -> anyhow::Result<Option<PathBuf>> {
+fn keys_from(order: &RestoreOptions, place: &Path, header: &BackupHeader) -> anyhow::Result<Option<PathBuf>> {
     let folder = match &order.keys {
-        Keys::New => return Ok(None),
-        Keys::Folder(folder) => folder.clone(),
-        Keys::There => place.to_owned(),
+        RestoreKeySource::New => return Ok(None),
+        RestoreKeySource::Folder(folder) => folder.clone(),
+        RestoreKeySource::There => place.to_owned(),
     };
     let differences = keys::differences(&header.keys, &keys::digests(&folder)?);
     if differences.is_empty() {
@@ -217,13 +217,13 @@ fn keys_from(order: &Order, place: &Path, header: &Header) -> anyhow::Result<Opt
 }
 
 fn fill(
-    order: &Order,
-    reader: Reader<BufReader<File>>,
+    order: &RestoreOptions,
+    reader: BackupReader<BufReader<File>>,
     staging: &Staging,
-    found: &Found,
+    found: &RestoreTarget,
     keys_from: Option<&Path>,
     at: &mut dyn FnMut(&'static str),
-) -> anyhow::Result<(Header, Restored)> {
+) -> anyhow::Result<(BackupHeader, RestoredStore)> {
     let database = staging.path.join(DATABASE);
     let mut out = OpenOptions::new()
         .write(true)
@@ -234,13 +234,13 @@ fn fill(
     let header = reader.copy(&mut out, |_| at("copying")).with_context(|| format!("{}", order.backup.display()))?;
     drop(out);
     at("copied");
-    let how = Restoring {
+    let how = RestoreContext {
         timeline: draw()?,
         now_ms: order.now.as_millisecond(),
         made_ms: header.made_at.as_millisecond(),
         replaced: found.has(DATABASE).and_then(|old| revision_of(&old)),
         // One that lay elsewhere is not lost with the others.
-        forgets_sealed: order.keys == Keys::New && header.keys.contains_key(at_rest::DEFAULT_FILE),
+        forgets_sealed: order.keys == RestoreKeySource::New && header.keys.contains_key(sealing::DEFAULT_FILE),
     };
     let restored = firesteel_store::restore(&database, &how)?;
     anyhow::ensure!(

@@ -20,10 +20,10 @@ use jiff::Timestamp;
 use ring::digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{format, format::Header, keys};
+use super::{format, format::BackupHeader, keys};
 use crate::{
     http::body::{ResponseBody, json, refuse},
-    serve::at_rest::KeyFile,
+    serve::sealing::KeyFile,
 };
 
 /// Where the API serves backups.
@@ -45,7 +45,7 @@ pub struct Backups {
     place: Arc<Semaphore>,
 }
 
-struct Made {
+struct PreparedBackup {
     file: File,
     begin: Vec<u8>,
     left: u64,
@@ -129,7 +129,7 @@ impl Backups {
     }
 
     /// Blocks for as long as the disk needs.
-    fn make(&self, now: Timestamp) -> anyhow::Result<Made> {
+    fn make(&self, now: Timestamp) -> anyhow::Result<PreparedBackup> {
         // The digests are of the keys that the copy needs.
         let _unchanging = self.key_file.unchanging();
         let path = self.data.join(SNAPSHOT);
@@ -147,7 +147,7 @@ impl Backups {
         // Nobody else needs the name, whether it came to be whole or not.
         drop(std::fs::remove_file(&path));
         let (snapshot, file) = made?;
-        let header = Header {
+        let header = BackupHeader {
             store: store_text(snapshot.lineage.store),
             epoch: snapshot.lineage.epochs.len(),
             timeline: timeline_text(snapshot.lineage.timeline()),
@@ -159,7 +159,7 @@ impl Backups {
             keys: keys::digests(&self.data)?,
         };
         tracing::info!(revision = header.revision, bytes = header.database_bytes, "a backup is being fetched");
-        Ok(Made { file, begin: format::begin(&header)?, left: header.database_bytes })
+        Ok(PreparedBackup { file, begin: format::begin(&header)?, left: header.database_bytes })
     }
 
     fn check_room(&self) -> anyhow::Result<()> {
@@ -196,27 +196,27 @@ pub fn log_lineage(lineage: &Lineage) {
 }
 
 /// One piece of the answer after the other; `permit` goes with the last one or the client.
-fn send(made: Made, permit: OwnedSemaphorePermit) -> ResponseBody {
-    enum Next {
-        Begin(Made),
+fn send(made: PreparedBackup, permit: OwnedSemaphorePermit) -> ResponseBody {
+    enum BackupPhase {
+        Begin(PreparedBackup),
         Middle(Box<(File, u64, digest::Context)>),
         Done,
     }
-    let parts = stream::try_unfold((Next::Begin(made), permit), |(next, permit)| async move {
+    let parts = stream::try_unfold((BackupPhase::Begin(made), permit), |(next, permit)| async move {
         let (bytes, next) = match next {
-            Next::Begin(Made { file, begin, left }) => {
+            BackupPhase::Begin(PreparedBackup { file, begin, left }) => {
                 let mut hasher = format::hasher();
                 hasher.update(&begin);
-                (begin, Next::Middle(Box::new((file, left, hasher))))
+                (begin, BackupPhase::Middle(Box::new((file, left, hasher))))
             }
-            Next::Middle(state) => {
+            BackupPhase::Middle(state) => {
                 let read = tokio::task::spawn_blocking(move || piece(*state)).await;
                 match read.map_err(io::Error::other)?? {
-                    (bytes, Some(state)) => (bytes, Next::Middle(Box::new(state))),
-                    (bytes, None) => (bytes, Next::Done),
+                    (bytes, Some(state)) => (bytes, BackupPhase::Middle(Box::new(state))),
+                    (bytes, None) => (bytes, BackupPhase::Done),
                 }
             }
-            Next::Done => return Ok(None),
+            BackupPhase::Done => return Ok(None),
         };
         Ok::<_, io::Error>(Some((Frame::data(Bytes::from(bytes)), (next, permit))))
     });
@@ -225,7 +225,7 @@ fn send(made: Made, permit: OwnedSemaphorePermit) -> ResponseBody {
 
 /// Until somebody has made room, or it serves again: no time is named.
 fn unavailable(why: impl Into<String>) -> Response<ResponseBody> {
-    refuse(&Status::plain(503, "ServiceUnavailable", why))
+    refuse(&Status::with_reason(503, "ServiceUnavailable", why))
 }
 
 type Rest = (File, u64, digest::Context);
@@ -250,13 +250,13 @@ mod tests {
     use firesteel_store::Durability;
 
     use super::*;
-    use crate::serve::at_rest;
+    use crate::serve::sealing;
 
     #[tokio::test]
     async fn one_that_nobody_waits_for_keeps_its_place_and_none_is_made_while_the_key_changes() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("resources.db");
-        let key_file = Arc::new(KeyFile::open(&folder.path().join(at_rest::DEFAULT_FILE), &database).unwrap());
+        let key_file = Arc::new(KeyFile::open(&folder.path().join(sealing::DEFAULT_FILE), &database).unwrap());
         let store = key_file.open_store(&database, Durability::Nothing).unwrap();
         let backups = Backups::new(store, Arc::clone(&key_file), folder.path().to_owned());
         let changing = tokio::task::spawn_blocking(move || key_file.unchanging()).await.unwrap();

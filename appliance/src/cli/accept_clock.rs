@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::Client;
+use super::ApiClient;
 
 /// # Errors
 /// When the appliance does not answer, does not doubt its clock, or its clock cannot be right.
-pub(crate) async fn run(client: &Client) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient) -> anyhow::Result<()> {
     let done = client.create("/firesteel.dev/accept-clock", &json!({})).await?;
     let time = |key: &str| done[key].as_str().unwrap_or("?").to_owned();
     super::print_text(&format!(

@@ -4,11 +4,11 @@ use anyhow::bail;
 use firesteel_resources::DiscoveredHost;
 use serde_json::json;
 
-use super::{Client, get, kinds, print_text, table::clean};
+use super::{ApiClient, get, kinds, print_text, table::clean};
 
 /// # Errors
 /// When no machine, or more than one, has this MAC or UUID, or the appliance refuses the host.
-pub(crate) async fn run(client: &Client, machine: &str, name: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str) -> anyhow::Result<()> {
     let all = get::discovered(client).await?;
     let found = choose(&all, machine)?;
     let host = json!({

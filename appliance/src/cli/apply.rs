@@ -6,14 +6,14 @@ use anyhow::{Context as _, bail};
 use firesteel_kube::yaml::{self, MANIFEST_BYTES_MAX};
 use serde_json::Value;
 
-use super::{Client, client::code_of, kinds, print_text};
+use super::{ApiClient, client::code_of, kinds, print_text};
 use crate::text_file;
 
 /// Applies every object of the file in order; stops at the first that is refused.
 ///
 /// # Errors
 /// When the file cannot be read or the appliance refuses an object.
-pub(crate) async fn run(client: &Client, filename: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, filename: &str) -> anyhow::Result<()> {
     let text = if filename == "-" {
         text_file::read_from(std::io::stdin(), MANIFEST_BYTES_MAX).context("reading standard input")?
     } else {
@@ -31,7 +31,7 @@ pub(crate) async fn run(client: &Client, filename: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn one(client: &Client, object: &Value) -> anyhow::Result<()> {
+async fn one(client: &ApiClient, object: &Value) -> anyhow::Result<()> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str);
     let kind_name = text("/kind").context("the object has no `kind`")?;
     let api_version = text("/apiVersion").context("the object has no `apiVersion`")?;

@@ -5,11 +5,11 @@ use std::pin::pin;
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 
-use super::{Client, output::print_bytes};
+use super::{ApiClient, output::print_bytes};
 
 /// # Errors
 /// When the appliance does not answer, refuses, or ends what is followed.
-pub(crate) async fn run(client: &Client, follow: bool, tail: Option<usize>) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, follow: bool, tail: Option<usize>) -> anyhow::Result<()> {
     let tail = tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
     let (_, chunks) = client.download(&format!("/firesteel.dev/audit?follow={follow}{tail}")).await?;
     let mut chunks = pin!(chunks);

@@ -12,10 +12,10 @@ use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Client, print_text, table::bytes};
+use super::{ApiClient, print_text, table::bytes};
 use crate::backup::{
-    self, Order,
-    format::{Header, PIECE_BYTES, Reader},
+    self, RestoreOptions,
+    format::{BackupHeader, BackupReader, PIECE_BYTES},
     serve::BACKUP_PATH,
 };
 
@@ -24,7 +24,7 @@ const BACKUP_BYTES_MAX: u64 = 64 << 30;
 
 /// # Errors
 /// When the appliance does not give a backup, or it cannot be written; then there is no file.
-pub(crate) async fn fetch(client: &Client, file: &Path) -> anyhow::Result<()> {
+pub(crate) async fn fetch(client: &ApiClient, file: &Path) -> anyhow::Result<()> {
     let partial = partial(file)?;
     let fetched = fetch_into(client, &partial).await;
     let header = match fetched {
@@ -56,7 +56,7 @@ fn partial(file: &Path) -> anyhow::Result<PathBuf> {
     Ok(file.with_file_name(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id())))
 }
 
-async fn fetch_into(client: &Client, partial: &Path) -> anyhow::Result<Header> {
+async fn fetch_into(client: &ApiClient, partial: &Path) -> anyhow::Result<BackupHeader> {
     let writing = || format!("writing {}", partial.display());
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:12} {bytes:>10} {total_bytes:>10} {bytes_per_sec:>12} {eta:>4}")?);
@@ -81,13 +81,13 @@ async fn fetch_into(client: &Client, partial: &Path) -> anyhow::Result<Header> {
     out.sync_all().with_context(writing)?;
     bar.finish_and_clear();
     // What is on disk counts, not what was received.
-    let reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, File::open(partial).with_context(writing)?))?;
+    let reader = BackupReader::open(BufReader::with_capacity(PIECE_BYTES, File::open(partial).with_context(writing)?))?;
     Ok(reader.copy(&mut io::sink(), |_| {})?)
 }
 
 /// # Errors
 /// When there is no such backup, or it cannot be restored there; then nothing was changed.
-pub(crate) fn restore(order: Order) -> anyhow::Result<()> {
+pub(crate) fn restore(order: RestoreOptions) -> anyhow::Result<()> {
     let outcome = backup::restore(&order, &mut |_| {})?;
     print_text(&outcome.to_string());
     Ok(())

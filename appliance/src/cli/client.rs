@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Connection;
+use super::ConnectionOptions;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
@@ -58,33 +58,33 @@ struct Cluster {
 #[derive(Debug, Deserialize)]
 struct NamedUser {
     name: String,
-    user: User,
+    user: KubeconfigUser,
 }
 
 /// A token, or a certificate with its key.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-struct User {
+struct KubeconfigUser {
     token: String,
     client_certificate_data: String,
     client_key_data: String,
 }
 
-impl std::fmt::Debug for User {
+impl std::fmt::Debug for KubeconfigUser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("User(…)")
+        f.write_str("KubeconfigUser(…)")
     }
 }
 
 #[derive(Debug, Deserialize)]
 struct NamedContext {
     name: String,
-    context: Context,
+    context: KubeconfigContext,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Context {
+struct KubeconfigContext {
     cluster: String,
     user: String,
     namespace: String,
@@ -92,7 +92,7 @@ struct Context {
 
 impl Kubeconfig {
     /// What the current context names, or what there is first.
-    fn chosen(self) -> anyhow::Result<(Cluster, User, String)> {
+    fn chosen(self) -> anyhow::Result<(Cluster, KubeconfigUser, String)> {
         let current = self.contexts.into_iter().find(|context| context.name == self.current_context);
         let context = current.map(|context| context.context).unwrap_or_default();
         let is = |name: &str, wanted: &str| wanted.is_empty() || name == wanted;
@@ -105,7 +105,7 @@ impl Kubeconfig {
 
 /// A connection to one appliance.
 #[derive(Debug)]
-pub struct Client {
+pub struct ApiClient {
     http: reqwest::Client,
     server: String,
     /// The CA, as the kubeconfig has it.
@@ -131,7 +131,7 @@ pub(super) fn is_unreadable(error: &anyhow::Error) -> bool {
 }
 
 /// What is shown beside something else: where it is damaged it is left out, and a warning names it.
-pub(super) fn beside<T: Default>(found: anyhow::Result<T>) -> anyhow::Result<T> {
+pub(super) fn warn_and_default<T: Default>(found: anyhow::Result<T>) -> anyhow::Result<T> {
     match found {
         Err(error) if is_unreadable(&error) => {
             super::print_warning(&format!("{error:#}"));
@@ -141,12 +141,12 @@ pub(super) fn beside<T: Default>(found: anyhow::Result<T>) -> anyhow::Result<T> 
     }
 }
 
-impl Client {
+impl ApiClient {
     /// Reads the kubeconfig and prepares a connection.
     ///
     /// # Errors
     /// When the file is missing or does not hold an address, a CA and a token.
-    pub fn open(connection: &Connection) -> anyhow::Result<Self> {
+    pub fn open(connection: &ConnectionOptions) -> anyhow::Result<Self> {
         let path = match &connection.kubeconfig {
             Some(path) => path.clone(),
             None => {
@@ -240,7 +240,8 @@ impl Client {
         json(response).await
     }
 
-    /// Like [`Client::get`], as the table that the appliance makes of it: `columnDefinitions` and `rows` with their `cells`.
+    /// Like [`ApiClient::get`], as the table that the appliance makes of it: `columnDefinitions` and `rows` with their
+    /// `cells`.
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -250,7 +251,7 @@ impl Client {
         json(self.answered(request, HEAD_TIMEOUT).await?).await
     }
 
-    /// Like [`Client::get`], with `None` for what does not exist.
+    /// Like [`ApiClient::get`], with `None` for what does not exist.
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -339,7 +340,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Option<u16> {
     error.downcast_ref::<ApiError>().map(|error| error.code)
 }
 
-fn tls(ca_pem: &[u8], user: &User) -> anyhow::Result<rustls::ClientConfig> {
+fn tls(ca_pem: &[u8], user: &KubeconfigUser) -> anyhow::Result<rustls::ClientConfig> {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {

@@ -2,14 +2,14 @@
 
 use anyhow::bail;
 
-use super::{Client, client::is_unreadable, kinds, print_text};
+use super::{ApiClient, client::is_unreadable, kinds, print_text};
 
 /// Kubernetes' option of a deletion that looks at nothing.
 const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
 
 /// # Errors
 /// When there is no such kind or object, when it can be read, when the appliance does not answer, or refuses.
-pub(crate) async fn run(client: &Client, kind: &str, name: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, kind: &str, name: &str) -> anyhow::Result<()> {
     let kind = kinds::by_name(kind)?;
     let path = format!("{}/{name}", kinds::collection(kind, &client.namespace));
     match client.get(&path).await {

@@ -4,11 +4,11 @@ mod claimants;
 mod disk_plan;
 mod group;
 mod hardware;
-mod stranger;
+mod machine;
 
 use anyhow::bail;
 use firesteel_facts::shown_url;
-use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote, journal::memory};
+use firesteel_plan::{HostMemory, disk::CleaningMethod, host::CleanedNote, journal::memory};
 use firesteel_resources::{
     BareMetalHost, HostGroup, HostJournal,
     host_journal::{ReceiptRecord, TimelineEvent},
@@ -17,28 +17,28 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Output,
-    client::beside,
+    ApiClient, OutputFormat,
+    client::warn_and_default,
     get, kinds, print_text, receipt,
     table::{self, bytes, clean, cut, duration, first_lines, wrap},
 };
 
 /// # Errors
 /// When there is no such object, or the appliance does not answer.
-pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, kind: &str, name: &str, output: OutputFormat) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
     if found.kind == "BareMetalHost" && name.parse::<firesteel_facts::Mac>().is_ok() {
-        return stranger::run(client, name, output).await;
+        return machine::run(client, name, output).await;
     }
     let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;
-    if found.kind == "HostGroup" && output != Output::Json {
+    if found.kind == "HostGroup" && output != OutputFormat::Json {
         let group: HostGroup = serde_json::from_value(object)?;
         let hosts: Vec<BareMetalHost> = get::list(client, "baremetalhosts").await?;
         print_text(&group::render(&group, &hosts, Timestamp::now(), table::terminal_width()));
         return Ok(());
     }
     if found.kind != "BareMetalHost" {
-        if output == Output::Json {
+        if output == OutputFormat::Json {
             print_text(&(serde_json::to_string_pretty(&object)? + "\n"));
         } else {
             bail!(
@@ -54,16 +54,16 @@ pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output)
         client.get_if_there(&format!("{path}/{name}")).await
     };
     let journal = companion("hostjournals").await;
-    if output == Output::Json {
+    if output == OutputFormat::Json {
         let all = json!({"host": object, "journal": journal?, "hardware": companion("hardwaredata").await?});
         print_text(&(serde_json::to_string_pretty(&all)? + "\n"));
         return Ok(());
     }
     let host: BareMetalHost = serde_json::from_value(object)?;
-    let journal: HostJournal = beside(journal)?.map(serde_json::from_value).transpose()?.unwrap_or_default();
+    let journal: HostJournal = warn_and_default(journal)?.map(serde_json::from_value).transpose()?.unwrap_or_default();
     let width = table::terminal_width();
     print_text(&render(&host, &journal, Timestamp::now(), width));
-    let signed = beside(receipt::of(client, Some(name)).await)?;
+    let signed = warn_and_default(receipt::of(client, Some(name)).await)?;
     if !signed.is_empty() {
         print_text(&format!(
             "\nSigned receipts (`firesteel receipt export {name}`)\n{}",
@@ -73,12 +73,12 @@ pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output)
     Ok(())
 }
 
-struct Page {
+struct TextPage {
     text: String,
     width: usize,
 }
 
-impl Page {
+impl TextPage {
     fn field(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl Page {
 /// The whole page for a person, as wide as the terminal.
 #[must_use]
 pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width: usize) -> String {
-    let mut page = Page { text: String::new(), width };
+    let mut page = TextPage { text: String::new(), width };
     let status = host.status.clone().unwrap_or_default();
     page.field("Name", &host.metadata.name);
     page.field("State", &get::state(host));
@@ -159,7 +159,7 @@ fn ago(at: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(at).as_secs())
 }
 
-fn conditions(page: &mut Page, conditions: &[firesteel_resources::Condition], now: Timestamp) {
+fn conditions(page: &mut TextPage, conditions: &[firesteel_resources::Condition], now: Timestamp) {
     if conditions.is_empty() {
         return;
     }
@@ -179,7 +179,7 @@ fn conditions(page: &mut Page, conditions: &[firesteel_resources::Condition], no
     page.text.push_str(&table::render(&["  TYPE", "STATUS", "FOR", "WHY"], &rows, page.width));
 }
 
-fn timeline(page: &mut Page, journal: &HostJournal) {
+fn timeline(page: &mut TextPage, journal: &HostJournal) {
     let history = journal.status.history();
     if history.is_empty() {
         return;
@@ -247,7 +247,7 @@ fn usual_cause_of(event: &str) -> Option<&'static str> {
     })
 }
 
-fn receipts(page: &mut Page, journal: &HostJournal) {
+fn receipts(page: &mut TextPage, journal: &HostJournal) {
     if journal.status.receipts.is_empty() {
         return;
     }
@@ -263,7 +263,7 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
 fn proven_in(memory: &HostMemory) -> Option<u64> {
     let is_open = memory.wipe.is_some();
     let is_proven =
-        |cleaned: &&CleanedNote| cleaned.method > Method::Metadata && cleaned.unverified.is_empty() && !is_open;
+        |cleaned: &&CleanedNote| cleaned.method > CleaningMethod::Metadata && cleaned.unverified.is_empty() && !is_open;
     memory.cleaned.as_ref().filter(is_proven).map(|cleaned| cleaned.attempt)
 }
 

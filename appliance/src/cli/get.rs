@@ -12,21 +12,26 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    Client, Output,
-    client::beside,
+    ApiClient, OutputFormat,
+    client::warn_and_default,
     kinds, print_text,
-    strangers::Strangers,
     table::{self, clean},
+    unowned_machines::Strangers,
 };
 
 /// # Errors
 /// When there is no such kind or object, or the appliance does not answer.
-pub(crate) async fn run(client: &Client, kind: &str, name: Option<&str>, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    client: &ApiClient,
+    kind: &str,
+    name: Option<&str>,
+    output: OutputFormat,
+) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
     let collection = kinds::collection(found, &client.namespace);
     let path = name.map_or_else(|| collection.clone(), |name| format!("{collection}/{name}"));
     let value = client.get(&path).await?;
-    if output == Output::Json {
+    if output == OutputFormat::Json {
         print_text(&(serde_json::to_string_pretty(&value)? + "\n"));
         return Ok(());
     }
@@ -71,7 +76,7 @@ fn columns(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
 }
 
 /// All objects of a kind, typed.
-pub(super) async fn list<T: DeserializeOwned>(client: &Client, kind: &str) -> anyhow::Result<Vec<T>> {
+pub(super) async fn list<T: DeserializeOwned>(client: &ApiClient, kind: &str) -> anyhow::Result<Vec<T>> {
     let found = kinds::by_name(kind)?;
     let value = client.get(&kinds::collection(found, &client.namespace)).await?;
     let items = value.get("items").cloned().unwrap_or(Value::Array(Vec::new()));
@@ -79,13 +84,13 @@ pub(super) async fn list<T: DeserializeOwned>(client: &Client, kind: &str) -> an
 }
 
 /// Machines that nobody has adopted.
-pub(super) async fn discovered(client: &Client) -> anyhow::Result<Vec<DiscoveredHost>> {
+pub(super) async fn discovered(client: &ApiClient) -> anyhow::Result<Vec<DiscoveredHost>> {
     list(client, "discoveredhosts").await
 }
 
-async fn hosts(client: &Client, items: Vec<Value>, strangers: &Strangers) -> anyhow::Result<()> {
+async fn hosts(client: &ApiClient, items: Vec<Value>, strangers: &Strangers) -> anyhow::Result<()> {
     let hosts: Vec<BareMetalHost> = serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
-    let journals: Vec<HostJournal> = beside(list(client, "hostjournals").await)?;
+    let journals: Vec<HostJournal> = warn_and_default(list(client, "hostjournals").await)?;
     let mut rows: Vec<Vec<String>> = hosts
         .iter()
         .map(|host| {

@@ -5,7 +5,7 @@
 
 use firesteel_plan::{
     DiskIdentity, HostMemory,
-    host::{Applied, ChangedDisk, DiskPlan, State, preview::preview},
+    host::{ChangedDisk, DiskPlan, HostState, InstalledSystem, preview::preview},
     select_disk,
 };
 use firesteel_resources::{
@@ -89,7 +89,7 @@ fn host() -> (BareMetalHost, HostMemory, HardwareRecord) {
     let choice = select_disk(&RootDeviceHints::default(), &record.disks).unwrap();
     assert_eq!(choice.disk, all[0]);
     let memory = HostMemory {
-        state: State::Provisioned,
+        state: HostState::Provisioned,
         attempt: 3,
         disk: Some(DiskPlan { choice, inspected_in: 3, hints: RootDeviceHints::default(), chosen_at: at }),
         disk_dirty: true,
@@ -98,7 +98,7 @@ fn host() -> (BareMetalHost, HostMemory, HardwareRecord) {
         vacant_disks: vec![all[0].clone(), all[6].clone()],
         tenant_disks: all,
         names: vec!["rack1-07".into(), "one".into()],
-        applied: Some(Applied {
+        applied: Some(InstalledSystem {
             image: host.spec.image.clone().unwrap(),
             ready: firesteel_plan::host::ReadyImage::default(),
             disk_guid: GUID.into(),

@@ -3,13 +3,13 @@
 use firesteel_resources::halt::USUAL_NAME;
 use serde_json::{Value, json};
 
-use super::{Client, kinds, print_text};
+use super::{ApiClient, kinds, print_text};
 
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// # Errors
 /// When the fleet is halted already under this name, or the appliance refuses or does not answer.
-pub(crate) async fn halt(client: &Client, reason: &str, name: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn halt(client: &ApiClient, reason: &str, name: Option<&str>) -> anyhow::Result<()> {
     let asked = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let me = client.create(WHO_AM_I, &asked).await?;
     let by = me["status"]["userInfo"]["username"].as_str().unwrap_or("somebody");
@@ -30,7 +30,7 @@ pub(crate) async fn halt(client: &Client, reason: &str, name: Option<&str>) -> a
 
 /// # Errors
 /// When there is no such halt, or the appliance refuses or does not answer.
-pub(crate) async fn resume(client: &Client, name: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn resume(client: &ApiClient, name: Option<&str>) -> anyhow::Result<()> {
     let all = collection(client)?;
     let name = name.unwrap_or(USUAL_NAME);
     client.delete(&format!("{all}/{name}")).await?;
@@ -49,6 +49,6 @@ fn is_held(halt: &Value) -> bool {
     halt["metadata"]["resourceVersion"] == "0"
 }
 
-fn collection(client: &Client) -> anyhow::Result<String> {
+fn collection(client: &ApiClient) -> anyhow::Result<String> {
     Ok(kinds::collection(kinds::by_name("halts")?, &client.namespace))
 }

@@ -1,11 +1,11 @@
 //! Where the API has each kind, for the words that people use.
 
 use anyhow::bail;
-use firesteel_resources::{kind::Scope, kinds::KINDS};
+use firesteel_resources::{kind::KindScope, kinds::KINDS};
 
 /// What the command line needs of a kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct CliKind {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
@@ -15,12 +15,12 @@ pub(crate) struct Kind {
     pub namespaced: bool,
 }
 
-const fn core(kind: &'static str, plural: &'static str, singular: &'static str, namespaced: bool) -> Kind {
-    Kind { group: "", version: "v1", kind, plural, singular, short_names: &[], namespaced }
+const fn core(kind: &'static str, plural: &'static str, singular: &'static str, namespaced: bool) -> CliKind {
+    CliKind { group: "", version: "v1", kind, plural, singular, short_names: &[], namespaced }
 }
 
 /// Kubernetes' own kinds that the appliance serves.
-const CORE: [Kind; 5] = [
+const CORE: [CliKind; 5] = [
     core("Secret", "secrets", "secret", true),
     core("ConfigMap", "configmaps", "configmap", true),
     core("ResourceQuota", "resourcequotas", "resourcequota", true),
@@ -28,15 +28,15 @@ const CORE: [Kind; 5] = [
     core("Namespace", "namespaces", "namespace", false),
 ];
 
-fn all() -> impl Iterator<Item = Kind> {
-    let ours = KINDS.iter().filter(|kind| kind.stored_as.is_none()).map(|kind| Kind {
+fn all() -> impl Iterator<Item = CliKind> {
+    let ours = KINDS.iter().filter(|kind| kind.stored_as.is_none()).map(|kind| CliKind {
         group: kind.group,
         version: kind.version,
         kind: kind.kind,
         plural: kind.plural,
         singular: kind.singular,
         short_names: kind.short_names,
-        namespaced: kind.scope == Scope::Namespaced,
+        namespaced: kind.scope == KindScope::Namespaced,
     });
     ours.chain(CORE)
 }
@@ -45,7 +45,7 @@ fn all() -> impl Iterator<Item = Kind> {
 ///
 /// # Errors
 /// When no kind has this name; the message lists those that exist.
-pub(crate) fn by_name(name: &str) -> anyhow::Result<Kind> {
+pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
     let lower = name.to_ascii_lowercase();
     let wanted = match lower.as_str() {
         "host" | "hosts" => "baremetalhosts",
@@ -66,7 +66,7 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<Kind> {
 
 /// The collection of a kind, in `namespace` where it has one.
 #[must_use]
-pub(crate) fn collection(kind: Kind, namespace: &str) -> String {
+pub(crate) fn collection(kind: CliKind, namespace: &str) -> String {
     let root = if kind.group.is_empty() {
         format!("/api/{}", kind.version)
     } else {

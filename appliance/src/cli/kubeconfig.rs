@@ -12,13 +12,13 @@ use anyhow::{Context as _, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Args;
 use firesteel_resources::{
-    access_grant::{AccessGrant, AccessGrantSpec, Subject, USER},
+    access_grant::{AccessGrant, AccessGrantSpec, GrantSubject, USER},
     roles::Role,
 };
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
-use super::{Client, print_text, table::clean};
+use super::{ApiClient, print_text, table::clean};
 
 const GRANTS: &str = "/apis/firesteel.dev/v1alpha1/accessgrants";
 const SECONDS_PER_DAY: u32 = 24 * 3600;
@@ -26,7 +26,7 @@ const SECONDS_PER_DAY: u32 = 24 * 3600;
 const NAME_BYTES_MAX: usize = 253;
 
 #[derive(Debug, Args)]
-pub struct Wanted {
+pub struct KubeconfigOptions {
     /// Who is let in
     #[arg(long, value_name = "NAME", required_unless_present = "revoke")]
     user: Option<String>,
@@ -49,7 +49,7 @@ pub struct Wanted {
 
 /// # Errors
 /// When the appliance refuses, or the file cannot be written.
-pub(crate) async fn run(client: &Client, namespace: Option<&str>, wanted: Wanted) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: KubeconfigOptions) -> anyhow::Result<()> {
     if let Some(user) = &wanted.revoke {
         return revoke(client, user).await;
     }
@@ -60,7 +60,7 @@ pub(crate) async fn run(client: &Client, namespace: Option<&str>, wanted: Wanted
         (Some(false), Some(_)) => bail!("role {role} is had in no single namespace: leave --namespace out"),
         (_, namespace) => namespace.unwrap_or_default(),
     };
-    let subject = Subject { kind: USER.to_owned(), name: user.clone(), namespace: String::new() };
+    let subject = GrantSubject { kind: USER.to_owned(), name: user.clone(), namespace: String::new() };
     let spec = AccessGrantSpec { subject, role: role.clone(), namespace: place.to_owned() };
     let grant = ensure(client, &spec).await?;
     let key = KeyPair::generate().context("making a key")?;
@@ -88,7 +88,7 @@ pub(crate) async fn run(client: &Client, namespace: Option<&str>, wanted: Wanted
 }
 
 /// The name of a grant that says so, made where there is none.
-async fn ensure(client: &Client, spec: &AccessGrantSpec) -> anyhow::Result<String> {
+async fn ensure(client: &ApiClient, spec: &AccessGrantSpec) -> anyhow::Result<String> {
     let name = object_name(spec);
     if let Some(found) = client.get_if_there(&format!("{GRANTS}/{name}")).await? {
         let found: AccessGrant = serde_json::from_value(found).context("reading the grant")?;
@@ -105,7 +105,7 @@ async fn ensure(client: &Client, spec: &AccessGrantSpec) -> anyhow::Result<Strin
     Ok(name)
 }
 
-async fn revoke(client: &Client, user: &str) -> anyhow::Result<()> {
+async fn revoke(client: &ApiClient, user: &str) -> anyhow::Result<()> {
     let list = client.get(GRANTS).await?;
     let mut names = Vec::new();
     for grant in list["items"].as_array().into_iter().flatten() {
@@ -140,7 +140,7 @@ fn file_name(user: &str) -> String {
     user.chars().map(plain).collect()
 }
 
-fn kubeconfig(client: &Client, user: &str, namespace: &str, certificate: &str, key: &str) -> Value {
+fn kubeconfig(client: &ApiClient, user: &str, namespace: &str, certificate: &str, key: &str) -> Value {
     let mut context = json!({ "cluster": "firesteel", "user": user });
     if !namespace.is_empty() {
         context["namespace"] = json!(namespace);
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_grant_is_named_after_what_it_says() {
         let named = |user: &str, role: &str, namespace: &str| {
-            let subject = Subject { kind: USER.into(), name: user.into(), namespace: String::new() };
+            let subject = GrantSubject { kind: USER.into(), name: user.into(), namespace: String::new() };
             object_name(&AccessGrantSpec { subject, role: role.into(), namespace: namespace.into() })
         };
         assert_eq!(named("ann", "operator", "rack1"), "ann-operator-rack1");

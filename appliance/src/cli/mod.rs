@@ -8,6 +8,7 @@ mod backup;
 mod client;
 mod delete_unread;
 mod describe;
+mod extend_token;
 mod get;
 #[cfg(test)]
 mod golden;
@@ -18,12 +19,11 @@ mod kubeconfig;
 mod output;
 mod plan;
 mod receipt;
-mod rehandoff;
 mod rekey;
 mod request;
 mod rotate_ca;
-mod strangers;
 mod table;
+mod unowned_machines;
 mod watch;
 
 use std::path::PathBuf;
@@ -32,12 +32,12 @@ use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    backup::{Keys, Order},
+    backup::{RestoreKeySource, RestoreOptions},
     privacy,
     serve::{self, settings::RawSettings},
 };
 
-pub use client::Client;
+pub use client::ApiClient;
 pub use describe::render as describe_page;
 pub use output::print_error;
 use output::{print_text, print_warning};
@@ -45,16 +45,16 @@ use output::{print_text, print_warning};
 /// Firesteel takes a server from power-on to a running, configured operating system.
 #[derive(Debug, Parser)]
 #[command(name = "firesteel", version, propagate_version = true)]
-pub struct Cli {
+pub struct FiresteelCli {
     #[command(flatten)]
-    pub connection: Connection,
+    pub connection: ConnectionOptions,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// How client commands find the appliance.
 #[derive(Clone, Debug, Args)]
-pub struct Connection {
+pub struct ConnectionOptions {
     /// Kubeconfig with the appliance's address, CA and token [default: DATA/admin.kubeconfig]
     #[arg(long, global = true, value_name = "FILE", env = "FIRESTEEL_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub struct Connection {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum OutputFormat {
     /// For people
     #[default]
     Table,
@@ -73,12 +73,12 @@ pub enum Output {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Run the appliance
     Serve(Box<RawSettings>),
     /// Bring OS images into the appliance's store and out of it, or list them
     #[command(subcommand)]
-    Image(image::Command),
+    Image(image::ImageCommand),
     /// Create or change the objects in a YAML or JSON file
     Apply {
         /// File with one or more objects, `-` for standard input
@@ -92,7 +92,7 @@ pub enum Command {
         /// One object
         name: Option<String>,
         #[arg(long, short, value_enum, default_value_t)]
-        output: Output,
+        output: OutputFormat,
     },
     /// Everything about one object: state, reason, plan, timeline, receipts
     Describe {
@@ -101,7 +101,7 @@ pub enum Command {
         /// Its name; of a machine that is no host its MAC
         name: String,
         #[arg(long, short, value_enum, default_value_t)]
-        output: Output,
+        output: OutputFormat,
     },
     /// Turn a discovered machine into a host
     Adopt {
@@ -181,7 +181,7 @@ pub enum Command {
     Plan {
         host: String,
         #[arg(long, short, value_enum, default_value_t)]
-        output: Output,
+        output: OutputFormat,
     },
     /// Keep all disks of a host from being cleaned or written; what is under way stops at a safe point
     Lock {
@@ -194,7 +194,7 @@ pub enum Command {
     Unlock { host: String },
     /// Signed evidence of what was done to disks
     #[command(subcommand)]
-    Receipt(receipt::Command),
+    Receipt(receipt::ReceiptCommand),
     /// Live view of all hosts
     Watch {
         /// Only these hosts
@@ -204,7 +204,7 @@ pub enum Command {
         until: Option<String>,
     },
     /// Let somebody in with a role, by a kubeconfig of his own; or out again
-    Kubeconfig(kubeconfig::Wanted),
+    Kubeconfig(kubeconfig::KubeconfigOptions),
     /// Fetch all objects of the appliance, as of one moment, into a file
     ///
     /// Private keys are not in it: keep a copy of the folders `pki` and `secrets` of the data folder, and of the
@@ -292,11 +292,11 @@ pub enum Command {
 ///
 /// # Errors
 /// What went wrong, in words for the person who typed the command.
-pub async fn run(cli: Cli) -> anyhow::Result<()> {
+pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
     let connection = cli.connection;
-    let client = || Client::open(&connection);
+    let client = || ApiClient::open(&connection);
     match cli.command {
-        Command::Serve(raw) => {
+        CliCommand::Serve(raw) => {
             let print = raw.print_config;
             let settings = raw.check()?;
             if print {
@@ -305,48 +305,48 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             }
             serve::run(settings).await
         }
-        Command::Image(command) => image::run(&connection, command).await,
-        Command::Apply { filename } => apply::run(&client()?, &filename).await,
-        Command::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
-        Command::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
-        Command::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
-        Command::Retry { host } => request::retry(&client()?, &host).await,
-        Command::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
-        Command::AcceptWipe { host } => request::accept_wipe(&client()?, &host).await,
-        Command::AcceptClock => accept_clock::run(&client()?).await,
+        CliCommand::Image(command) => image::run(&connection, command).await,
+        CliCommand::Apply { filename } => apply::run(&client()?, &filename).await,
+        CliCommand::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
+        CliCommand::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
+        CliCommand::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
+        CliCommand::Retry { host } => request::retry(&client()?, &host).await,
+        CliCommand::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
+        CliCommand::AcceptWipe { host } => request::accept_wipe(&client()?, &host).await,
+        CliCommand::AcceptClock => accept_clock::run(&client()?).await,
         // Without a key it is `--neither`.
-        Command::Settle { host, is, .. } => request::settle(&client()?, &host, is.as_deref()).await,
-        Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
-        Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
-        Command::Release { host, force } => request::release(&client()?, &host, force).await,
-        Command::Halt { reason, name } => halt::halt(&client()?, &reason, name.as_deref()).await,
-        Command::Resume { name } => halt::resume(&client()?, name.as_deref()).await,
-        Command::Plan { host, output } => plan::run(&client()?, &host, output).await,
-        Command::Lock { host, reason } => request::lock(&client()?, &host, &reason).await,
-        Command::Unlock { host } => request::unlock(&client()?, &host).await,
-        Command::Receipt(command) => receipt::run(&connection, command).await,
-        Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
-        Command::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
-        Command::Backup { file } => backup::fetch(&client()?, &file).await,
-        Command::Restore { file, data, keys, new_keys, force } => {
+        CliCommand::Settle { host, is, .. } => request::settle_claimants(&client()?, &host, is.as_deref()).await,
+        CliCommand::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
+        CliCommand::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
+        CliCommand::Release { host, force } => request::release(&client()?, &host, force).await,
+        CliCommand::Halt { reason, name } => halt::halt(&client()?, &reason, name.as_deref()).await,
+        CliCommand::Resume { name } => halt::resume(&client()?, name.as_deref()).await,
+        CliCommand::Plan { host, output } => plan::run(&client()?, &host, output).await,
+        CliCommand::Lock { host, reason } => request::lock(&client()?, &host, &reason).await,
+        CliCommand::Unlock { host } => request::unlock(&client()?, &host).await,
+        CliCommand::Receipt(command) => receipt::run(&connection, command).await,
+        CliCommand::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        CliCommand::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
+        CliCommand::Backup { file } => backup::fetch(&client()?, &file).await,
+        CliCommand::Restore { file, data, keys, new_keys, force } => {
             let keys = match keys {
-                Some(folder) => Keys::Folder(folder),
-                None if new_keys => Keys::New,
-                None => Keys::There,
+                Some(folder) => RestoreKeySource::Folder(folder),
+                None if new_keys => RestoreKeySource::New,
+                None => RestoreKeySource::There,
             };
             // It makes a data folder, with keys that it reads.
             privacy::keep_memory()?;
             privacy::keep_files();
-            backup::restore(Order { backup: file, data, keys, force, now: jiff::Timestamp::now() })
+            backup::restore(RestoreOptions { backup: file, data, keys, force, now: jiff::Timestamp::now() })
         }
-        Command::DeleteUnread { kind, name } => delete_unread::run(&client()?, &kind, &name).await,
-        Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
-        Command::Rehandoff { host } => rehandoff::run(&client()?, &host).await,
-        Command::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, (finish, force), undo).await,
-        Command::Rekey => rekey::run(&client()?).await,
-        Command::Completions { shell } => {
+        CliCommand::DeleteUnread { kind, name } => delete_unread::run(&client()?, &kind, &name).await,
+        CliCommand::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
+        CliCommand::Rehandoff { host } => extend_token::run(&client()?, &host).await,
+        CliCommand::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, (finish, force), undo).await,
+        CliCommand::Rekey => rekey::run(&client()?).await,
+        CliCommand::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut script);
+            clap_complete::generate(shell, &mut FiresteelCli::command(), "firesteel", &mut script);
             output::print_bytes(&script);
             Ok(())
         }

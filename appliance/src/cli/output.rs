@@ -23,9 +23,9 @@ pub(super) fn print_text(text: &str) {
 pub(super) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
-        let (code, words) = unheard(&error);
+        let (code, words) = closed_output(&error);
         if let Some(words) = words {
-            tell(&words);
+            print_line(&words);
         }
         exit(code);
     }
@@ -33,12 +33,12 @@ pub(super) fn print_bytes(bytes: &[u8]) {
 
 /// Warnings of the appliance go beside the result, not into it.
 pub(super) fn print_warning(text: &str) {
-    tell(&format!("Warning: {}", table::clean(text)));
+    print_line(&format!("Warning: {}", table::clean(text)));
 }
 
 /// An error with its causes, for the person who typed the command.
 pub fn print_error(error: &anyhow::Error) {
-    tell(&format!("firesteel: {}", lines(&format!("{error:#}"))));
+    print_line(&format!("firesteel: {}", lines(&format!("{error:#}"))));
 }
 
 /// A text of several lines, each clean, and none that looks like the start of another message.
@@ -51,12 +51,12 @@ fn lines(text: &str) -> String {
 }
 
 /// Says a line on standard error. Who does not listen there misses it; the exit code stays.
-fn tell(line: &str) {
+fn print_line(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 
 /// How a command ends whose result cannot be written, and what it says of that.
-fn unheard(error: &io::Error) -> (i32, Option<String>) {
+fn closed_output(error: &io::Error) -> (i32, Option<String>) {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return (PIPE_CLOSED, None);
     }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn only_a_closed_pipe_is_silent() {
-        assert_eq!(unheard(&io::ErrorKind::BrokenPipe.into()), (141, None));
-        let (code, words) = unheard(&io::ErrorKind::StorageFull.into());
+        assert_eq!(closed_output(&io::ErrorKind::BrokenPipe.into()), (141, None));
+        let (code, words) = closed_output(&io::ErrorKind::StorageFull.into());
         assert!(code == 1 && words.is_some_and(|words| words.contains("could not write the result")));
     }
 

@@ -1,17 +1,17 @@
 //! `firesteel plan HOST`: the dry run. The appliance looks ahead by the planner's own choices; nothing is done.
 
-use firesteel_plan::host::preview::{Outlook, Preview};
+use firesteel_plan::host::preview::{ActionPreview, Preview};
 
 use super::{
-    Client, Output, print_text,
+    ApiClient, OutputFormat, print_text,
     table::{self, clean},
 };
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn run(client: &Client, host: &str, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, host: &str, output: OutputFormat) -> anyhow::Result<()> {
     let seen = client.get(&format!("/firesteel.dev/plan/{}/{host}", client.namespace)).await?;
-    if output == Output::Json {
+    if output == OutputFormat::Json {
         print_text(&(serde_json::to_string_pretty(&seen)? + "\n"));
     } else {
         print_text(&render(&serde_json::from_value(seen)?, table::terminal_width()));
@@ -20,7 +20,7 @@ pub(crate) async fn run(client: &Client, host: &str, output: Output) -> anyhow::
 }
 
 pub(super) fn render(seen: &Preview, width: usize) -> String {
-    let mut page = Page { text: String::new(), width };
+    let mut page = PreviewPage { text: String::new(), width };
     if !seen.inspected_at.is_empty() {
         page.line(&format!("Disks of {} as inspected at {}; nothing was done", seen.host, seen.inspected_at));
     }
@@ -38,12 +38,12 @@ pub(super) fn render(seen: &Preview, width: usize) -> String {
         table::first_lines(&row.contents).iter().for_each(|line| page.item(4, line));
     }
     for outlook in &seen.outlooks {
-        ahead(&mut page, outlook);
+        print_preview(&mut page, outlook);
     }
     page.text
 }
 
-fn ahead(page: &mut Page, outlook: &Outlook) {
+fn print_preview(page: &mut PreviewPage, outlook: &ActionPreview) {
     let next = if outlook.is_next { " (it would be this one now)" } else { "" };
     page.line("");
     page.line(&format!("{}{next}", outlook.what));
@@ -67,12 +67,12 @@ fn ahead(page: &mut Page, outlook: &Outlook) {
     }
 }
 
-struct Page {
+struct PreviewPage {
     text: String,
     width: usize,
 }
 
-impl Page {
+impl PreviewPage {
     fn line(&mut self, line: &str) {
         self.text.push_str(&clean(line));
         self.text.push('\n');
@@ -90,13 +90,13 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use firesteel_plan::host::preview::Row;
+    use firesteel_plan::host::preview::DiskPreview;
 
     use super::*;
 
     #[test]
     fn each_disk_has_a_line() {
-        let row = |device: &str, fate: &str| Row {
+        let row = |device: &str, fate: &str| DiskPreview {
             device: device.into(),
             looks: "serial \u{1b}[2J".into(),
             fate: fate.into(),
@@ -104,7 +104,7 @@ mod tests {
             contents: (0..20).map(|number| format!("partition {number}: ext4\u{1b}")).collect(),
         };
         let disks = vec![row("/dev/sda", "written"), row("/dev/sdb", "kept")];
-        let outlook = Outlook { what: "installation".into(), disks, ..Outlook::default() };
+        let outlook = ActionPreview { what: "installation".into(), disks, ..ActionPreview::default() };
         let seen = Preview {
             host: "a".into(),
             inspected_at: "now".into(),

@@ -9,27 +9,27 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use firesteel_control::receipts::{
-    document::{Document, Done},
+    document::{ReceiptAction, ReceiptDocument},
     file::{FILE_BYTES_MAX, KEY_BYTES_MAX, fingerprint, read_public_pem, verify},
-    graded::UNVERIFIED,
+    grading::UNVERIFIED,
 };
 use firesteel_resources::{Receipt, receipt::HOST_LABEL};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    Client, Connection, Output, kinds, print_text,
+    ApiClient, ConnectionOptions, OutputFormat, kinds, print_text,
     table::{self, clean},
 };
 
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum ReceiptCommand {
     /// List receipts, also of hosts that are gone
     List {
         /// Only of this host
         host: Option<String>,
         #[arg(long, short, value_enum, default_value_t)]
-        output: Output,
+        output: OutputFormat,
     },
     /// Write the signed receipts of a host into files, one each
     Export {
@@ -58,21 +58,21 @@ pub enum Command {
 
 /// # Errors
 /// When the appliance does not answer, a file cannot be written, or a receipt is none.
-pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Result<()> {
+pub(crate) async fn run(connection: &ConnectionOptions, command: ReceiptCommand) -> anyhow::Result<()> {
     match command {
-        Command::List { host, output } => list(&Client::open(connection)?, host.as_deref(), output).await,
-        Command::Export { host, output } => export(&Client::open(connection)?, &host, &output).await,
-        Command::Key => {
-            let answer = Client::open(connection)?.get("/firesteel.dev/receipt-key").await?;
+        ReceiptCommand::List { host, output } => list(&ApiClient::open(connection)?, host.as_deref(), output).await,
+        ReceiptCommand::Export { host, output } => export(&ApiClient::open(connection)?, &host, &output).await,
+        ReceiptCommand::Key => {
+            let answer = ApiClient::open(connection)?.get("/firesteel.dev/receipt-key").await?;
             print_text(answer["publicKey"].as_str().context("the appliance names no key")?);
             Ok(())
         }
-        Command::Verify { key, files } => verify_all(&key, &files),
+        ReceiptCommand::Verify { key, files } => verify_all(&key, &files),
     }
 }
 
 /// The receipts of one host or of all in the namespace, the oldest first.
-pub(super) async fn of(client: &Client, host: Option<&str>) -> anyhow::Result<Vec<Receipt>> {
+pub(super) async fn of(client: &ApiClient, host: Option<&str>) -> anyhow::Result<Vec<Receipt>> {
     let mut path = kinds::collection(kinds::by_name("receipts")?, &client.namespace);
     if let Some(host) = host.filter(|host| host.len() <= 63) {
         path = format!("{path}?labelSelector={HOST_LABEL}%3D{host}");
@@ -84,9 +84,9 @@ pub(super) async fn of(client: &Client, host: Option<&str>) -> anyhow::Result<Ve
     Ok(receipts)
 }
 
-async fn list(client: &Client, host: Option<&str>, output: Output) -> anyhow::Result<()> {
+async fn list(client: &ApiClient, host: Option<&str>, output: OutputFormat) -> anyhow::Result<()> {
     let receipts = of(client, host).await?;
-    if output == Output::Json {
+    if output == OutputFormat::Json {
         print_text(&(serde_json::to_string_pretty(&receipts)? + "\n"));
     } else if receipts.is_empty() {
         print_text(&format!("no receipts in namespace {}\n", client.namespace));
@@ -109,7 +109,7 @@ pub(super) fn table(receipts: &[Receipt], width: usize) -> String {
     table::render(&["HOST", "AT", "KIND", "WHAT"], &rows, width)
 }
 
-async fn export(client: &Client, host: &str, folder: &Path) -> anyhow::Result<()> {
+async fn export(client: &ApiClient, host: &str, folder: &Path) -> anyhow::Result<()> {
     let receipts = of(client, Some(host)).await?;
     if receipts.is_empty() {
         bail!("there are no receipts of host {host} in namespace {}", client.namespace);
@@ -178,7 +178,7 @@ fn read(path: &Path, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Says whether an erasure is not proven. Earlier versions signed the agent's grade without a look at the power.
-fn is_unverified(document: &Document) -> bool {
+fn is_unverified(document: &ReceiptDocument) -> bool {
     let power = document.boot.as_ref().and_then(|boot| boot.power.as_ref());
     let was_off = power.is_some_and(|power| power.off_before.is_some() && power.off_after.is_some());
     match document.grade() {
@@ -188,7 +188,7 @@ fn is_unverified(document: &Document) -> bool {
 }
 
 /// What a receipt proves, and what it does not.
-fn proved(path: &Path, document: &Document) -> String {
+fn proved(path: &Path, document: &ReceiptDocument) -> String {
     let called = if is_unverified(document) { "signed, and the erasure is UNVERIFIED" } else { "verified" };
     let mut lines = vec![
         format!("{}: {called}", path.display()),
@@ -213,7 +213,7 @@ fn proved(path: &Path, document: &Document) -> String {
         ));
     }
     lines.extend(document.not_seen().iter().map(|what| format!("  not seen: {what}")));
-    if let Done::Erased(erased) = &document.done {
+    if let ReceiptAction::Erased(erased) = &document.done {
         lines.push(format!("  policy {}", erased.policy));
         lines.extend(erased.claimed.iter().map(|grade| format!("  the agent claims grade {grade}")));
         lines.extend(erased.drive_log.iter().map(|log| format!("  the drive's log: {log}")));
@@ -235,19 +235,22 @@ fn or_unknown(text: &str) -> &str {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_control::receipts::{
-        document::{Agent, Disk, Erased, FORM, Host, ObservedBoot, ObservedPower, Samples, Written},
+        document::{
+            Agent, FORM, ObservedBoot, ObservedPower, ReceiptDisk, ReceiptErasure, ReceiptHost, ReceiptSamples,
+            ReceiptWrite,
+        },
         file::{public_pem, sign},
     };
     use ring::signature::Ed25519KeyPair;
 
     use super::*;
 
-    fn written() -> Document {
+    fn written() -> ReceiptDocument {
         let text = String::new;
-        Document {
+        ReceiptDocument {
             receipt: FORM.to_owned(),
             key_sha256: text(),
-            host: Host {
+            host: ReceiptHost {
                 namespace: "default".into(),
                 name: "a".into(),
                 uid: "u".into(),
@@ -267,7 +270,7 @@ mod tests {
                 not_seen: vec!["that the address was leased".into()],
                 ..ObservedBoot::default()
             }),
-            disk: Disk {
+            disk: ReceiptDisk {
                 model: text(),
                 serial: "S1".into(),
                 wwn: text(),
@@ -275,7 +278,7 @@ mod tests {
                 by_path: text(),
                 device: text(),
             },
-            done: Done::ImageWritten(Written {
+            done: ReceiptAction::ImageWritten(ReceiptWrite {
                 raw_sha256: "aa".into(),
                 raw_bytes: 5,
                 stream_sha256: text(),
@@ -289,14 +292,14 @@ mod tests {
         }
     }
 
-    fn erased() -> Erased {
-        Erased {
+    fn erased() -> ReceiptErasure {
+        ReceiptErasure {
             policy: "full".into(),
             method: "sanitize-crypto".into(),
             grade: UNVERIFIED.into(),
             claimed: Some("purge".into()),
             drive_log: Vec::new(),
-            samples: Samples { told_before: 0, blank_before: 0, canaries: 0, read_back: 1, blank_after: 0 },
+            samples: ReceiptSamples { told_before: 0, blank_before: 0, canaries: 0, read_back: 1, blank_after: 0 },
             tried: Vec::new(),
             left_out: Vec::new(),
             overridden: Vec::new(),
@@ -327,20 +330,22 @@ mod tests {
         ] {
             assert!(verify_all(&path(key), &[path("true"), path(file)]).is_err(), "{key} {file}");
         }
-        let unverified = Document {
-            done: Done::Erased(erased()),
+        let unverified = ReceiptDocument {
+            done: ReceiptAction::Erased(erased()),
             boot: Some(ObservedBoot { power: Some(ObservedPower::default()), ..ObservedBoot::default() }),
             ..written()
         };
         fs::write(path("unverified"), sign(&ours, &unverified).unwrap()).unwrap();
         let error = verify_all(&path("ours.pem"), &[path("true"), path("unverified")]).unwrap_err();
         assert!(error.is::<UnverifiedErasures>() && error.to_string().contains("1 of 2"), "{error}");
-        let older =
-            Document { done: Done::Erased(Erased { grade: "purge".into(), claimed: None, ..erased() }), ..written() };
+        let older = ReceiptDocument {
+            done: ReceiptAction::Erased(ReceiptErasure { grade: "purge".into(), claimed: None, ..erased() }),
+            ..written()
+        };
         assert!(proved(&path("older"), &older).contains("UNVERIFIED"), "a grade without a look at the power");
         let power = ObservedPower { off_before: Some(Timestamp::UNIX_EPOCH), off_after: Some(Timestamp::UNIX_EPOCH) };
         let boot = Some(ObservedBoot { power: Some(power), ..ObservedBoot::default() });
-        assert!(proved(&path("proven"), &Document { boot, ..older }).contains("proven: verified"));
+        assert!(proved(&path("proven"), &ReceiptDocument { boot, ..older }).contains("proven: verified"));
         let error = verify_all(&path("ours.pem"), &[path("altered"), path("unverified")]).unwrap_err();
         assert!(!error.is::<UnverifiedErasures>(), "what is not signed says more: {error}");
         let page = proved(&path("unverified"), &unverified);

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Client;
+use super::ApiClient;
 
 /// # Errors
 /// When the appliance does not answer, or could not do it.
-pub(crate) async fn run(client: &Client) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient) -> anyhow::Result<()> {
     let done = client.create("/firesteel.dev/rekey", &json!({})).await?;
     let (key, values) = (done["key"].as_str().unwrap_or("?"), &done["values"]);
     super::print_text(&format!(

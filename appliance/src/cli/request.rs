@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use firesteel_plan::{
-    host::{Claimants, Wipe},
+    host::{Claimants, PendingErasure},
     journal::memory,
 };
 use firesteel_resources::{
@@ -13,20 +13,20 @@ use firesteel_resources::{
 };
 use serde_json::json;
 
-use super::{Client, kinds, print_text};
+use super::{ApiClient, kinds, print_text};
 
-fn path(client: &Client, host: &str) -> anyhow::Result<String> {
+fn path(client: &ApiClient, host: &str) -> anyhow::Result<String> {
     Ok(format!("{}/{host}", kinds::collection(kinds::by_name("hosts")?, &client.namespace)))
 }
 
-async fn annotate(client: &Client, host: &str, key: &str, value: &str) -> anyhow::Result<()> {
+async fn annotate(client: &ApiClient, host: &str, key: &str, value: &str) -> anyhow::Result<()> {
     client.merge_patch(&path(client, host)?, &json!({"metadata": {"annotations": {key: value}}})).await?;
     Ok(())
 }
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
+pub(crate) async fn retry(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     annotate(client, host, annotations::RETRY, &jiff::Timestamp::now().to_string()).await?;
     print_text(&format!("{host}: will be tried again; follow it with `firesteel watch {host}`\n"));
     Ok(())
@@ -34,7 +34,7 @@ pub(crate) async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
 
 /// # Errors
 /// When there is no such host, no machine was refused for it, or the appliance does not answer.
-pub(crate) async fn accept_identity(client: &Client, host: &str) -> anyhow::Result<()> {
+pub(crate) async fn accept_identity(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     let refused = journal_of(client, host).await?.status.refused_identity.with_context(|| {
         format!("could not accept a machine as {host}: none was refused; `firesteel describe host {host}` shows its identity")
     })?;
@@ -52,10 +52,10 @@ pub(crate) async fn accept_identity(client: &Client, host: &str) -> anyhow::Resu
 
 /// # Errors
 /// When there is no such host, none of its erasures is held, or the appliance does not answer.
-pub(crate) async fn accept_wipe(client: &Client, host: &str) -> anyhow::Result<()> {
+pub(crate) async fn accept_wipe(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
     let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
-    let held = memory.wipe.filter(Wipe::is_held).with_context(|| {
+    let held = memory.wipe.filter(PendingErasure::is_held).with_context(|| {
         format!(
             "could not accept an erasure of {host}: none is held; `firesteel describe host {host}` shows where it is"
         )
@@ -72,7 +72,7 @@ pub(crate) async fn accept_wipe(client: &Client, host: &str) -> anyhow::Result<(
 ///
 /// # Errors
 /// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not answer.
-pub(crate) async fn settle(client: &Client, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn settle_claimants(client: &ApiClient, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
     let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
     let claims = memory.claimants.with_context(|| {
@@ -105,7 +105,7 @@ fn claimant(claims: &Claimants, digits: &str) -> Result<String, String> {
     }
 }
 
-async fn journal_of(client: &Client, host: &str) -> anyhow::Result<HostJournal> {
+async fn journal_of(client: &ApiClient, host: &str) -> anyhow::Result<HostJournal> {
     let journals = kinds::collection(kinds::by_name("hostjournals")?, &client.namespace);
     let journal = client.get(&format!("{journals}/{host}")).await?;
     serde_json::from_value(journal).context("reading the appliance's answer")
@@ -113,7 +113,7 @@ async fn journal_of(client: &Client, host: &str) -> anyhow::Result<HostJournal> 
 
 /// # Errors
 /// When there is no such host, it cannot be rebooted now, or the appliance does not answer.
-pub(crate) async fn reboot(client: &Client, host: &str, hard: bool) -> anyhow::Result<()> {
+pub(crate) async fn reboot(client: &ApiClient, host: &str, hard: bool) -> anyhow::Result<()> {
     let found: BareMetalHost =
         serde_json::from_value(client.get(&path(client, host)?).await?).context("reading the appliance's answer")?;
     if let Err(why) = may_reboot(&found) {
@@ -163,7 +163,7 @@ fn may_reboot(host: &BareMetalHost) -> Result<(), String> {
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn give_up(client: &Client, host: &str, guid: &str) -> anyhow::Result<()> {
+pub(crate) async fn give_up(client: &ApiClient, host: &str, guid: &str) -> anyhow::Result<()> {
     annotate(client, host, annotations::GIVE_UP_DISK, guid).await?;
     print_text(&format!(
         "{host}: what is installed on the disk {guid} may be overwritten; `firesteel describe host {host}` shows it\n"
@@ -173,7 +173,7 @@ pub(crate) async fn give_up(client: &Client, host: &str, guid: &str) -> anyhow::
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn lock(client: &Client, host: &str, reason: &str) -> anyhow::Result<()> {
+pub(crate) async fn lock(client: &ApiClient, host: &str, reason: &str) -> anyhow::Result<()> {
     annotate(client, host, annotations::LOCK, reason).await?;
     print_text(&format!("{host}: none of its disks is cleaned or written until `firesteel unlock {host}`\n"));
     Ok(())
@@ -181,7 +181,7 @@ pub(crate) async fn lock(client: &Client, host: &str, reason: &str) -> anyhow::R
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn unlock(client: &Client, host: &str) -> anyhow::Result<()> {
+pub(crate) async fn unlock(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     let key = annotations::LOCK;
     client.merge_patch(&path(client, host)?, &json!({"metadata": {"annotations": {key: null}}})).await?;
     print_text(&format!("{host}: its disks may be cleaned and written again\n"));
@@ -190,7 +190,7 @@ pub(crate) async fn unlock(client: &Client, host: &str) -> anyhow::Result<()> {
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn release(client: &Client, host: &str, force: bool) -> anyhow::Result<()> {
+pub(crate) async fn release(client: &ApiClient, host: &str, force: bool) -> anyhow::Result<()> {
     if force {
         annotate(client, host, annotations::RELEASE_FORCE, "true").await?;
     }

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Client;
+use super::ApiClient;
 
 /// # Errors
 /// When the appliance does not answer, or could not do it.
-pub(crate) async fn run(client: &Client, (finish, force): (bool, bool), undo: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &ApiClient, (finish, force): (bool, bool), undo: bool) -> anyhow::Result<()> {
     let path = match (finish, force, undo) {
         (false, _, false) => "/firesteel.dev/rotate-ca",
         (true, false, _) => "/firesteel.dev/rotate-ca?finish=true",

@@ -1,6 +1,6 @@
 //! Plain tables for an 80-column terminal.
 
-use firesteel_resources::host_journal::Progress;
+use firesteel_resources::host_journal::JournalProgress;
 use jiff::Timestamp;
 
 /// What was told of a step's speed so long ago is not so any more: the agent reports every two seconds.
@@ -115,7 +115,7 @@ pub(crate) fn bytes(count: u64) -> String {
 /// How fast a step goes and how long it may still take, each behind a comma; nothing of what is not known or
 /// was told too long ago.
 #[must_use]
-pub(crate) fn speed(progress: &Progress, now: Timestamp) -> String {
+pub(crate) fn speed(progress: &JournalProgress, now: Timestamp) -> String {
     if now.duration_since(progress.at).as_secs() >= SPEED_SECONDS_MAX {
         return String::new();
     }
@@ -152,11 +152,11 @@ mod tests {
     #[test]
     fn a_speed_is_shown_as_far_as_it_is_known_and_while_it_is_new() {
         let at = |second| Timestamp::from_second(second).unwrap_or_default();
-        let known = |bytes_per_second, seconds_left| Progress {
+        let known = |bytes_per_second, seconds_left| JournalProgress {
             bytes_per_second,
             seconds_left,
             at: at(100),
-            ..Progress::default()
+            ..JournalProgress::default()
         };
         assert_eq!(speed(&known(Some(120_000_000), Some(192)), at(103)), ", 120.0 MB/s, about 3m12s left");
         assert_eq!(speed(&known(None, Some(5)), at(103)), ", about 5s left");

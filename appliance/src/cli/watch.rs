@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use super::{
-    Client, get, kinds,
+    ApiClient, get, kinds,
     table::{self, bytes, clean, cut, terminal_width},
 };
 
@@ -26,15 +26,15 @@ pub(super) fn state(text: &str) -> Result<String, String> {
 
 /// What is known of one host.
 #[derive(Debug, Default)]
-struct Seen {
+struct WatchedHost {
     host: Option<BareMetalHost>,
     journal: Option<HostJournal>,
 }
 
 /// # Errors
 /// When the appliance does not answer, or refuses.
-pub(crate) async fn run(client: &Client, only: &[String], until: Option<&str>) -> anyhow::Result<()> {
-    let mut view = View::new();
+pub(crate) async fn run(client: &ApiClient, only: &[String], until: Option<&str>) -> anyhow::Result<()> {
+    let mut view = WatchScreen::new();
     loop {
         let hosts = client.watch(&kinds::collection(kinds::by_name("hosts")?, &client.namespace)).await?;
         let journals = client.watch(&kinds::collection(kinds::by_name("hostjournals")?, &client.namespace)).await?;
@@ -57,15 +57,15 @@ pub(crate) async fn run(client: &Client, only: &[String], until: Option<&str>) -
     }
 }
 
-struct View {
-    seen: BTreeMap<String, Seen>,
+struct WatchScreen {
+    seen: BTreeMap<String, WatchedHost>,
     bars: BTreeMap<String, ProgressBar>,
     lines: BTreeMap<String, String>,
     all: MultiProgress,
     live: bool,
 }
 
-impl View {
+impl WatchScreen {
     fn new() -> Self {
         let live = console::Term::stdout().is_term();
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());

@@ -11,10 +11,11 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use firesteel_control::{Control, Denied, FAILURE_BYTES_MAX, FIRST_BOOT_FAILED_PATH};
-use firesteel_kube::heavy::HeavyWork;
+use firesteel_control::{AccessDenial, Control, FAILURE_BYTES_MAX, FIRST_BOOT_FAILED_PATH};
+use firesteel_kube::heavy_json::HeavyWork;
 use firesteel_wire::{
-    HELLO_PATH, Hello, PublicKey, REPORT_PATH, Refusal, RefusalReason, Report, SIGNATURE_HEADER, limits, signing_input,
+    AgentReport, HELLO_PATH, Hello, PublicKey, REPORT_PATH, RefusalReason, RefusalReply, SIGNATURE_HEADER, limits,
+    signing_input,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -24,12 +25,12 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     bearer,
-    body::{Held, ResponseBody, full, json, text},
+    body::{PermitBody, ResponseBody, full, json, text},
     config::ConfigServer,
-    door::{Door, Guest, Standings},
+    connection_admission::{ConnectionAdmission, OccupiedPlace, Standings},
+    connection_table::Share,
+    connection_use::{Occupant, PlaceRequest},
     images::{IMAGES_PATH, ImageFiles},
-    occupant::{AskedRequest, Occupant},
-    places::Share,
     server::RequestBody,
 };
 
@@ -48,7 +49,7 @@ const RUNNING_BYTES_MAX: usize = 4096;
 
 /// What the unit in the new OS sends.
 #[derive(Debug, Deserialize)]
-struct Running {
+struct RunningReport {
     nonce: String,
     host: String,
 }
@@ -59,15 +60,15 @@ pub struct AgentServer {
     control: Control,
     configs: ConfigServer,
     images: ImageFiles,
-    image_answers: Door,
-    bodies: Door,
+    image_answers: ConnectionAdmission,
+    bodies: ConnectionAdmission,
 }
 
 impl AgentServer {
     #[must_use]
     pub fn new(control: Control, configs: ConfigServer, images: ImageFiles, standings: Standings) -> Self {
-        let bodies = Door::new(BODIES, standings.clone());
-        let image_answers = Door::new(IMAGE_ANSWERS, standings);
+        let bodies = ConnectionAdmission::new(BODIES, standings.clone());
+        let image_answers = ConnectionAdmission::new(IMAGE_ANSWERS, standings);
         Self { control, configs, images, image_answers, bodies }
     }
 
@@ -79,10 +80,12 @@ impl AgentServer {
                 Ok(hello) => answer(self.control.hello(hello, remote.ip()).await),
                 Err(refusal) => refuse(&refusal),
             },
-            (&Method::POST, REPORT_PATH) => match self.signed::<Report>(request, remote, |report| report.key).await {
-                Ok(report) => answer(self.control.report(report, remote.ip()).await),
-                Err(refusal) => refuse(&refusal),
-            },
+            (&Method::POST, REPORT_PATH) => {
+                match self.signed::<AgentReport>(request, remote, |report| report.key).await {
+                    Ok(report) => answer(self.control.report(report, remote.ip()).await),
+                    Err(refusal) => refuse(&refusal),
+                }
+            }
             (&Method::GET | &Method::HEAD, path) if path.starts_with(IMAGES_PATH) => self.image(&request, remote).await,
             (_, path) if path.starts_with("/config/") => self.configs.handle(request, remote).await,
             (&Method::POST, FIRST_BOOT_FAILED_PATH) => failed(&self.control, request, remote).await,
@@ -103,7 +106,7 @@ impl AgentServer {
         };
         let name = request.uri().path().strip_prefix(IMAGES_PATH).unwrap_or_default();
         let response = self.images.answer(request.method(), request.headers(), name).await;
-        response.map(|body| Held { body, _place: place }.boxed_unsync())
+        response.map(|body| PermitBody { body, _place: place }.boxed_unsync())
     }
 
     /// Reads a body, checks that its sender holds the key it names, and decodes it.
@@ -112,7 +115,7 @@ impl AgentServer {
         request: Request<RequestBody>,
         remote: SocketAddr,
         key: impl Fn(&T) -> PublicKey,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, RefusalReply> {
         match self.place_for(&request, remote)? {
             None => signed(request, key, None).await,
             Some(place) => tokio::select! {
@@ -124,7 +127,11 @@ impl AgentServer {
 
     /// Who sends it is known only when a body was read, so large ones take turns. One that is not there yet makes room for
     /// the next.
-    fn place_for(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Result<Option<Guest>, Refusal> {
+    fn place_for(
+        &self,
+        request: &Request<RequestBody>,
+        remote: SocketAddr,
+    ) -> Result<Option<OccupiedPlace>, RefusalReply> {
         if request.body().size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES as u64) {
             return Ok(None);
         }
@@ -135,9 +142,9 @@ impl AgentServer {
     }
 }
 
-fn too_many_bodies() -> Refusal {
+fn too_many_bodies() -> RefusalReply {
     let message = "too many large requests are being read: try again".to_owned();
-    Refusal { reason: RefusalReason::Busy, message }
+    RefusalReply { reason: RefusalReason::Busy, message }
 }
 
 /// See [`AgentServer::signed`]. `place` is whose place for a large body this is.
@@ -145,8 +152,8 @@ async fn signed<T: DeserializeOwned>(
     request: Request<RequestBody>,
     key: impl Fn(&T) -> PublicKey,
     place: Option<&Arc<Occupant>>,
-) -> Result<T, Refusal> {
-    let bad = |message: String| Refusal { reason: RefusalReason::BadRequest, message };
+) -> Result<T, RefusalReply> {
+    let bad = |message: String| RefusalReply { reason: RefusalReason::BadRequest, message };
     let path = request.uri().path().to_owned();
     let signature = request
         .headers()
@@ -157,7 +164,7 @@ async fn signed<T: DeserializeOwned>(
     let body = read(request, limits::BODY_BYTES_MAX).await.map_err(bad)?;
     // It is there, and makes room for no other one while it waits to be decoded.
     let _whole = place.map(|place| {
-        let request = AskedRequest::new(place);
+        let request = PlaceRequest::new(place);
         request.is_whole();
         request
     });
@@ -165,7 +172,7 @@ async fn signed<T: DeserializeOwned>(
         let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("reading the body: {error}")))?;
         let signed = signing_input(&path, &body);
         let verified = UnparsedPublicKey::new(&ED25519, key(&message).0).verify(&signed, &signature);
-        verified.map(|()| message).map_err(|_| Refusal {
+        verified.map(|()| message).map_err(|_| RefusalReply {
             reason: RefusalReason::BadSignature,
             message: "the signature does not fit the key in the body".to_owned(),
         })
@@ -180,14 +187,14 @@ async fn read(request: Request<RequestBody>, bytes_max: usize) -> Result<Bytes, 
     }
 }
 
-fn answer<T: serde::Serialize>(result: Result<T, Refusal>) -> Response<ResponseBody> {
+fn answer<T: serde::Serialize>(result: Result<T, RefusalReply>) -> Response<ResponseBody> {
     match result {
         Ok(reply) => json(StatusCode::OK, &reply),
         Err(refusal) => refuse(&refusal),
     }
 }
 
-fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
+fn refuse(refusal: &RefusalReply) -> Response<ResponseBody> {
     let status = match refusal.reason {
         RefusalReason::BadToken | RefusalReason::BadSignature => StatusCode::UNAUTHORIZED,
         RefusalReason::SecondKey | RefusalReason::Held => StatusCode::CONFLICT,
@@ -203,7 +210,7 @@ async fn running(control: &Control, request: Request<RequestBody>, remote: Socke
         Ok(body) => body,
         Err(message) => return text(StatusCode::BAD_REQUEST, message),
     };
-    let Ok(report) = serde_json::from_slice::<Running>(&body) else {
+    let Ok(report) = serde_json::from_slice::<RunningReport>(&body) else {
         return text(StatusCode::BAD_REQUEST, "send {\"nonce\": …, \"host\": …} as the fetched config gives them");
     };
     match control.running(&report.host, &report.nonce, remote.ip()).await {
@@ -231,13 +238,13 @@ async fn failed(control: &Control, request: Request<RequestBody>, remote: Socket
     }
 }
 
-fn deny(denied: &Denied) -> Response<ResponseBody> {
+fn deny(denied: &AccessDenial) -> Response<ResponseBody> {
     let status = match denied {
-        Denied::Token(_) => StatusCode::UNAUTHORIZED,
-        Denied::Forbidden(_) => StatusCode::FORBIDDEN,
-        Denied::NotFound(_) => StatusCode::NOT_FOUND,
-        Denied::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Denied::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        AccessDenial::Token(_) => StatusCode::UNAUTHORIZED,
+        AccessDenial::Forbidden(_) => StatusCode::FORBIDDEN,
+        AccessDenial::NotFound(_) => StatusCode::NOT_FOUND,
+        AccessDenial::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        AccessDenial::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     text(status, denied.to_string())
 }

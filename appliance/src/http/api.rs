@@ -9,14 +9,14 @@ use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 
 use super::{
+    admin_paths::{self, FiresteelPaths},
     body::{ResponseBody, refuse},
     operators::Operators,
-    own::{self, Own},
     server::RequestBody,
 };
 use crate::{
     access::{Access, certificates::PeerCertificate},
-    audit::Asked,
+    audit::AuditedRequest,
     metrics::{self, Metrics},
 };
 
@@ -29,14 +29,14 @@ pub struct ApiServer {
     api: Api,
     access: Access,
     operators: Operators,
-    own: Own,
+    own: FiresteelPaths,
     metrics: Metrics,
 }
 
 impl ApiServer {
     /// Guards the API by what `access` knows, and takes in from where `operators` come.
     #[must_use]
-    pub fn new(api: Api, (access, operators): (Access, Operators), own: Own, metrics: Metrics) -> Self {
+    pub fn new(api: Api, (access, operators): (Access, Operators), own: FiresteelPaths, metrics: Metrics) -> Self {
         let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
         let api = api.guarded(rights).issuing(credentials).remarking(Arc::new(own.clone()));
         metrics.with_api(&api);
@@ -45,7 +45,7 @@ impl ApiServer {
 
     /// Answers one request, and keeps a record of it where one is to be kept.
     pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
-        let asked = Asked::of(&request, remote.ip());
+        let asked = AuditedRequest::of(&request, remote.ip());
         let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
         let caller = self.access.caller(request.headers(), peer, Timestamp::now());
         if let Some(caller) = &caller {
@@ -54,7 +54,7 @@ impl ApiServer {
         // It is dropped with this future where the client goes away, and the change may be made all the same.
         let noting = self.own.noting(&asked, caller.as_ref());
         let response = self.answer(request, caller.as_ref()).await;
-        noting.answered(&own::outcome(&response));
+        noting.answered(&admin_paths::outcome(&response));
         response
     }
 
@@ -67,7 +67,7 @@ impl ApiServer {
         let Some(caller) = caller.or_else(|| OPEN.contains(&path).then_some(&anonymous)) else {
             return refuse(&Status::unauthorized());
         };
-        if Own::serves(path) {
+        if FiresteelPaths::serves(path) {
             return self.own.handle(&self.api, request, caller).await;
         }
         let answer = self.api.handle(request, caller).await;

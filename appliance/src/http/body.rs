@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, convert::Infallible, io, ops::Range, pin::Pin, task};
 
 use bytes::Bytes;
-use firesteel_kube::{Status, Told};
+use firesteel_kube::{ResponseAuditNote, Status};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Frame, SizeHint};
@@ -25,7 +25,7 @@ pub fn refuse(status: &Status) -> Response<ResponseBody> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response.extensions_mut().insert(Told { reason: status.reason, ..Told::default() });
+    response.extensions_mut().insert(ResponseAuditNote { reason: status.reason, ..ResponseAuditNote::default() });
     response
 }
 
@@ -35,13 +35,13 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// A body of several buffers that others send too.
 #[must_use]
 pub fn shared(parts: Vec<Bytes>) -> ResponseBody {
-    Shared(parts.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+    ObservedChunks(parts.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
 /// Tells its end with the last part, which [`Observed`] looks at.
-struct Shared(VecDeque<Bytes>);
+struct ObservedChunks(VecDeque<Bytes>);
 
-impl Body for Shared {
+impl Body for ObservedChunks {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -72,12 +72,12 @@ impl Body for Shared {
 
 /// A body that keeps something until it is sent, or nobody wants it any more.
 #[derive(Debug)]
-pub struct Held<G> {
+pub struct PermitBody<G> {
     pub body: ResponseBody,
     pub _place: G,
 }
 
-impl<G: Unpin> Body for Held<G> {
+impl<G: Unpin> Body for PermitBody<G> {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -122,26 +122,26 @@ pub fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response<Resp
 }
 
 /// Calls back with each range of a content that is handed to the connection, before the client can have it.
-pub struct Counted<F: FnMut(Range<u64>)> {
+pub struct SentRangeBody<F: FnMut(Range<u64>)> {
     inner: ResponseBody,
     at: u64,
     on_sent: F,
 }
 
-impl<F: FnMut(Range<u64>)> std::fmt::Debug for Counted<F> {
+impl<F: FnMut(Range<u64>)> std::fmt::Debug for SentRangeBody<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Counted").field("at", &self.at).finish_non_exhaustive()
+        f.debug_struct("SentRangeBody").field("at", &self.at).finish_non_exhaustive()
     }
 }
 
-impl<F: FnMut(Range<u64>) + Send + Unpin + 'static> Counted<F> {
+impl<F: FnMut(Range<u64>) + Send + Unpin + 'static> SentRangeBody<F> {
     /// Wraps a body that begins at this byte of its content.
     pub fn boxed(inner: ResponseBody, start: u64, on_sent: F) -> ResponseBody {
         Self { inner, at: start, on_sent }.boxed_unsync()
     }
 }
 
-impl<F: FnMut(Range<u64>) + Unpin> Body for Counted<F> {
+impl<F: FnMut(Range<u64>) + Unpin> Body for SentRangeBody<F> {
     type Data = Bytes;
     type Error = io::Error;
 

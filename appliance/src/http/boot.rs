@@ -14,20 +14,20 @@ use std::{
 
 use bytes::Bytes;
 use firesteel_boot::{AskerMismatch, BootFileName, RoutePath, ScriptRequest, seed_archive};
-use firesteel_control::{BootGrant, BootScript, Control, Denied, NetworkEvent, ScriptKind};
+use firesteel_control::{AccessDenial, BootGrant, BootScript, Control, NetworkEvent, ScriptKind};
 use firesteel_facts::Mac;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use ring::digest;
 
 use super::{
-    body::{Counted, Observed, ResponseBody, text, with_type},
+    body::{Observed, ResponseBody, SentRangeBody, text, with_type},
     boot_files::{BootFiles, KeptBootFiles},
-    file::{Content, SentFrom, answer_bytes, answer_seed_and_file},
+    file::{BodyOffset, ServedContent, answer_bytes, answer_seed_and_file},
     images::{IMAGES_PATH, ImageFiles},
     server::RequestBody,
 };
-use crate::net::named::{Named, Naming};
+use crate::net::named_clients::{NamedClients, NamingDecision};
 
 /// What the listener serves from.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ pub struct BootServer {
     pub kept: Option<KeptBootFiles>,
     pub images: ImageFiles,
     /// Whose wrong queries were named in the log.
-    pub refused: Arc<Mutex<Named<IpAddr>>>,
+    pub refused: Arc<Mutex<NamedClients<IpAddr>>>,
     /// Who was named in the log for asking from an address that may not be its own.
-    pub mismatched: Arc<Mutex<Named<(Mac, IpAddr)>>>,
+    pub mismatched: Arc<Mutex<NamedClients<(Mac, IpAddr)>>>,
 }
 
 impl BootServer {
@@ -94,9 +94,13 @@ impl BootServer {
     fn warn_refused(&self, remote: IpAddr, why: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match refused.name(Timestamp::now(), remote, false) {
-            Naming::Now => tracing::warn!(%remote, "could not give a boot script: {why}; the query of iPXE is wanted"),
-            Naming::More => tracing::warn!("more clients than are named ask for boot scripts with a wrong query"),
-            Naming::Not => {}
+            NamingDecision::Now => {
+                tracing::warn!(%remote, "could not give a boot script: {why}; the query of iPXE is wanted")
+            }
+            NamingDecision::More => {
+                tracing::warn!("more clients than are named ask for boot scripts with a wrong query")
+            }
+            NamingDecision::Not => {}
         }
     }
 
@@ -104,9 +108,11 @@ impl BootServer {
     fn warn_mismatch(&self, mac: Mac, mismatch: &AskerMismatch) {
         let mut named = self.mismatched.lock().unwrap_or_else(PoisonError::into_inner);
         match named.name(Timestamp::now(), (mac, mismatch.from()), self.control.is_host(mac)) {
-            Naming::Now => tracing::warn!(%mac, "could not give a token: {mismatch}"),
-            Naming::More => tracing::warn!("more machines than are named ask from addresses that may not be theirs"),
-            Naming::Not => {}
+            NamingDecision::Now => tracing::warn!(%mac, "could not give a token: {mismatch}"),
+            NamingDecision::More => {
+                tracing::warn!("more machines than are named ask from addresses that may not be theirs")
+            }
+            NamingDecision::Not => {}
         }
     }
 
@@ -130,7 +136,7 @@ impl BootServer {
     ) -> Response<ResponseBody> {
         let grant = match self.control.open_boot(token).await {
             Ok(grant) => grant,
-            Err(Denied::Internal(why)) => return text(StatusCode::SERVICE_UNAVAILABLE, why),
+            Err(AccessDenial::Internal(why)) => return text(StatusCode::SERVICE_UNAVAILABLE, why),
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
         };
         let seed = match file {
@@ -181,10 +187,10 @@ impl BootServer {
             };
             control.boot_file_fetched(mac, event, was_stage.load(Ordering::Relaxed));
         });
-        let Some(SentFrom(start)) = response.extensions().get().copied() else { return response };
+        let Some(BodyOffset(start)) = response.extensions().get().copied() else { return response };
         let control = self.control.clone();
         response.map(|body| {
-            Counted::boxed(body, start, move |sent: Range<u64>| {
+            SentRangeBody::boxed(body, start, move |sent: Range<u64>| {
                 let of_file = sent.start.saturating_sub(seed_bytes)..sent.end.saturating_sub(seed_bytes);
                 if control.boot_bytes_sent(&claims, file, of_file) {
                     is_stage.store(true, Ordering::Relaxed);
@@ -201,14 +207,14 @@ fn seed_of(grant: &BootGrant) -> Result<Bytes, String> {
 }
 
 /// A file with a seed in front of it.
-fn content(seed: &[u8], file_bytes: u64, file_etag: &str) -> Content {
+fn content(seed: &[u8], file_bytes: u64, file_etag: &str) -> ServedContent {
     let seed_digest = digest::digest(&digest::SHA256, seed);
     let etag = if seed.is_empty() {
         file_etag.to_owned()
     } else {
         format!("{file_etag}-{}", hex::encode(&seed_digest.as_ref()[..8]))
     };
-    Content { length: seed.len() as u64 + file_bytes, etag, content_type: "application/octet-stream" }
+    ServedContent { length: seed.len() as u64 + file_bytes, etag, content_type: "application/octet-stream" }
 }
 
 /// A script speaks for this moment only.

@@ -19,7 +19,7 @@ use firesteel_facts::Sha256;
 use jiff::Timestamp;
 use ring::digest;
 
-use super::file::Content;
+use super::file::ServedContent;
 
 const KERNEL: &str = "vmlinuz";
 const INITRAMFS: &str = "initramfs.zst";
@@ -33,13 +33,13 @@ pub const BOOT_FILES_BYTES_MAX: usize = 96 << 20;
 
 /// One file that is served from memory.
 #[derive(Clone, Debug)]
-pub struct Blob {
+pub struct ServedBlob {
     pub bytes: Bytes,
     pub etag: String,
     sha256: Sha256,
 }
 
-impl Blob {
+impl ServedBlob {
     fn new(bytes: Vec<u8>) -> Self {
         let mut sha256 = Sha256([0; 32]);
         sha256.0.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
@@ -52,20 +52,20 @@ impl Blob {
 
     /// What an answer says of it.
     #[must_use]
-    pub fn content(&self) -> Content {
+    pub fn content(&self) -> ServedContent {
         let length = self.bytes.len() as u64;
-        Content { length, etag: self.etag.clone(), content_type: "application/octet-stream" }
+        ServedContent { length, etag: self.etag.clone(), content_type: "application/octet-stream" }
     }
 }
 
 /// Kernel, initramfs and loaders.
 #[derive(Clone, Debug)]
 pub struct BootFiles {
-    pub kernel: Blob,
-    pub initramfs: Blob,
+    pub kernel: ServedBlob,
+    pub initramfs: ServedBlob,
     /// Names the agent in the initramfs, where the manifest does.
     agent: Option<Sha256>,
-    pub loaders: Arc<HashMap<String, Blob>>,
+    pub loaders: Arc<HashMap<String, ServedBlob>>,
 }
 
 impl BootFiles {
@@ -76,7 +76,7 @@ impl BootFiles {
     pub fn load(boot_files: &Path, loaders: &Path) -> anyhow::Result<Self> {
         let read = |folder: &Path, name: &str, hint: &str| {
             let path = folder.join(name);
-            std::fs::read(&path).map(Blob::new).with_context(|| format!("reading {} ({hint})", path.display()))
+            std::fs::read(&path).map(ServedBlob::new).with_context(|| format!("reading {} ({hint})", path.display()))
         };
         let hint = "made by `ramdisk build`; name its folder with --boot-files";
         let kernel = read(boot_files, KERNEL, hint)?;
@@ -100,7 +100,7 @@ impl BootFiles {
 
     /// Finds one of the files that boot the agent.
     #[must_use]
-    pub fn file(&self, name: BootFileName) -> &Blob {
+    pub fn file(&self, name: BootFileName) -> &ServedBlob {
         match name {
             BootFileName::Kernel => &self.kernel,
             BootFileName::Initramfs => &self.initramfs,
@@ -115,7 +115,7 @@ impl BootFiles {
 }
 
 /// The ramdisk's manifest has `{bytes, sha256}` under `vmlinuz`, `initramfs` and `agent`. Returns the agent's digest.
-fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<Option<Sha256>> {
+fn check_manifest(folder: &Path, files: &[(&str, &ServedBlob)]) -> anyhow::Result<Option<Sha256>> {
     let path = folder.join(MANIFEST);
     let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let manifest: serde_json::Value =
@@ -222,7 +222,7 @@ fn id(set: &BootFileSet) -> String {
 fn read_set(folder: &Path) -> anyhow::Result<BootFileSet> {
     let read = |name: &str| {
         let path = folder.join(name);
-        fs::read(&path).map(Blob::new).with_context(|| format!("reading {}", path.display()))
+        fs::read(&path).map(ServedBlob::new).with_context(|| format!("reading {}", path.display()))
     };
     let (kernel, initramfs) = (read(KERNEL)?, read(INITRAMFS)?);
     let agent = check_manifest(folder, &[(KERNEL, &kernel), ("initramfs", &initramfs)])?;

@@ -14,7 +14,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use firesteel_config_server::{ConfigAsk, ConfigController, ConfigRefusal};
+use firesteel_config_server::{ConfigController, ConfigRefusal, ConfigRequest};
 use firesteel_ignition::CONFIG_BYTES_MAX;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{
     bearer,
     body::{Observed, ResponseBody, full},
-    places::Share,
+    connection_table::Share,
     server::RequestBody,
 };
 
@@ -46,37 +46,37 @@ const REASON: &str = "x-firesteel-reason";
 #[derive(Clone, Debug)]
 pub struct ConfigServer {
     configs: ConfigController,
-    rooms: Rooms,
+    rooms: ConfigServerLimits,
 }
 
 /// What bounds answers.
 #[derive(Clone, Debug)]
-struct Rooms {
+struct ConfigServerLimits {
     answers: Arc<Semaphore>,
     making: Arc<Semaphore>,
 }
 
 /// What a path asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Route<'a> {
+enum ConfigRoute<'a> {
     Health,
     Config(&'a str),
     Refused(StatusCode),
 }
 
 /// Pure. The last part of the path is the name, as upstream reads it.
-fn route<'a>(method: &Method, path: &'a str) -> Route<'a> {
+fn route<'a>(method: &Method, path: &'a str) -> ConfigRoute<'a> {
     if method != Method::GET && method != Method::HEAD {
-        return Route::Refused(StatusCode::METHOD_NOT_ALLOWED);
+        return ConfigRoute::Refused(StatusCode::METHOD_NOT_ALLOWED);
     }
     let named = path.strip_prefix("/config").filter(|rest| rest.is_empty() || rest.starts_with('/'));
     match (path, named) {
-        ("/healthz", _) => Route::Health,
+        ("/healthz", _) => ConfigRoute::Health,
         (_, Some(rest)) => match rest.trim_end_matches('/').rsplit('/').next().unwrap_or_default() {
-            "" => Route::Refused(StatusCode::BAD_REQUEST),
-            name => Route::Config(name),
+            "" => ConfigRoute::Refused(StatusCode::BAD_REQUEST),
+            name => ConfigRoute::Config(name),
         },
-        (_, None) => Route::Refused(StatusCode::NOT_FOUND),
+        (_, None) => ConfigRoute::Refused(StatusCode::NOT_FOUND),
     }
 }
 
@@ -92,33 +92,33 @@ fn word(status: StatusCode) -> &'static str {
 impl ConfigServer {
     #[must_use]
     pub fn new(configs: ConfigController) -> Self {
-        Self { configs, rooms: Rooms::new() }
+        Self { configs, rooms: ConfigServerLimits::new() }
     }
 
     /// Answers one request. Its body, if it has one, is not read.
     pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         let (parts, _) = request.into_parts();
         match route(&parts.method, parts.uri.path()) {
-            Route::Health => empty(StatusCode::OK),
-            Route::Refused(status) => {
+            ConfigRoute::Health => empty(StatusCode::OK),
+            ConfigRoute::Refused(status) => {
                 self.configs.config_refused(word(status));
                 empty(status)
             }
-            Route::Config(name) => {
+            ConfigRoute::Config(name) => {
                 let token = bearer::token(&parts.headers).or_else(|| token_in(parts.uri.query().unwrap_or_default()));
                 let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
                 let head = parts.method == Method::HEAD;
-                self.config(ConfigAsk { name, token, accept, head, remote: remote.ip() }).await
+                self.config(ConfigRequest { name, token, accept, head, remote: remote.ip() }).await
             }
         }
     }
 
-    async fn config(&self, ask: ConfigAsk<'_>) -> Response<ResponseBody> {
+    async fn config(&self, ask: ConfigRequest<'_>) -> Response<ResponseBody> {
         self.rooms.answer(ask.head, self.configs.host_config(ask)).await
     }
 }
 
-impl Rooms {
+impl ConfigServerLimits {
     fn new() -> Self {
         Self {
             answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX / UNIT_BYTES)),
@@ -138,7 +138,9 @@ impl Rooms {
         let room = if is_head {
             None
         } else {
-            let Ok(room) = Arc::clone(&self.answers).try_acquire_many_owned(LARGEST_UNITS) else { return again() };
+            let Ok(room) = Arc::clone(&self.answers).try_acquire_many_owned(LARGEST_UNITS) else {
+                return retry_later();
+            };
             Some(room)
         };
         let made = make.await;
@@ -147,7 +149,7 @@ impl Rooms {
             (Ok(bytes), None) => ok(bytes.len(), full(Bytes::new())),
             (Ok(bytes), Some(room)) => match self.fitted(room, bytes.len()) {
                 Some(room) => ok(bytes.len(), Observed::boxed(full(bytes), move |_, _| drop(room))),
-                None => again(),
+                None => retry_later(),
             },
             (Err(refusal), _) => refused(&refusal),
         }
@@ -186,7 +188,7 @@ fn empty(status: StatusCode) -> Response<ResponseBody> {
     response
 }
 
-fn again() -> Response<ResponseBody> {
+fn retry_later() -> Response<ResponseBody> {
     let mut response = empty(StatusCode::SERVICE_UNAVAILABLE);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(1));
     response
@@ -194,7 +196,7 @@ fn again() -> Response<ResponseBody> {
 
 fn refused(refusal: &ConfigRefusal) -> Response<ResponseBody> {
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = if status == StatusCode::SERVICE_UNAVAILABLE { again() } else { empty(status) };
+    let mut response = if status == StatusCode::SERVICE_UNAVAILABLE { retry_later() } else { empty(status) };
     let plain = |character: char| if character.is_ascii_graphic() || character == ' ' { character } else { '?' };
     let reason: String = refusal.to_string().chars().take(REASON_BYTES_MAX).map(plain).collect();
     if let Ok(reason) = HeaderValue::from_str(&reason) {
@@ -220,19 +222,19 @@ mod tests {
     #[test]
     fn paths_and_methods_are_upstreams() {
         let cases = [
-            ("GET", "/config/worker", Route::Config("worker")),
-            ("HEAD", "/config/worker", Route::Config("worker")),
-            ("GET", "/config/a/worker/", Route::Config("worker")),
-            ("GET", "/healthz", Route::Health),
-            ("HEAD", "/healthz", Route::Health),
-            ("POST", "/healthz", Route::Refused(StatusCode::METHOD_NOT_ALLOWED)),
-            ("POST", "/config/worker", Route::Refused(StatusCode::METHOD_NOT_ALLOWED)),
-            ("DELETE", "/nothing", Route::Refused(StatusCode::METHOD_NOT_ALLOWED)),
-            ("GET", "/config/", Route::Refused(StatusCode::BAD_REQUEST)),
-            ("GET", "/config", Route::Refused(StatusCode::BAD_REQUEST)),
-            ("GET", "/", Route::Refused(StatusCode::NOT_FOUND)),
-            ("GET", "/configs/worker", Route::Refused(StatusCode::NOT_FOUND)),
-            ("GET", "/healthz/x", Route::Refused(StatusCode::NOT_FOUND)),
+            ("GET", "/config/worker", ConfigRoute::Config("worker")),
+            ("HEAD", "/config/worker", ConfigRoute::Config("worker")),
+            ("GET", "/config/a/worker/", ConfigRoute::Config("worker")),
+            ("GET", "/healthz", ConfigRoute::Health),
+            ("HEAD", "/healthz", ConfigRoute::Health),
+            ("POST", "/healthz", ConfigRoute::Refused(StatusCode::METHOD_NOT_ALLOWED)),
+            ("POST", "/config/worker", ConfigRoute::Refused(StatusCode::METHOD_NOT_ALLOWED)),
+            ("DELETE", "/nothing", ConfigRoute::Refused(StatusCode::METHOD_NOT_ALLOWED)),
+            ("GET", "/config/", ConfigRoute::Refused(StatusCode::BAD_REQUEST)),
+            ("GET", "/config", ConfigRoute::Refused(StatusCode::BAD_REQUEST)),
+            ("GET", "/", ConfigRoute::Refused(StatusCode::NOT_FOUND)),
+            ("GET", "/configs/worker", ConfigRoute::Refused(StatusCode::NOT_FOUND)),
+            ("GET", "/healthz/x", ConfigRoute::Refused(StatusCode::NOT_FOUND)),
         ];
         for (method, path, expected) in cases {
             let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
@@ -252,7 +254,7 @@ mod tests {
     /// A host was told of as having fetched a config that it was not given.
     #[tokio::test]
     async fn nothing_is_made_without_room_for_its_answer() {
-        let (rooms, made) = (Rooms::new(), std::cell::Cell::new(0));
+        let (rooms, made) = (ConfigServerLimits::new(), std::cell::Cell::new(0));
         let make = async |bytes: usize| {
             made.set(made.get() + 1);
             Ok(vec![0; bytes])

@@ -28,13 +28,13 @@ pub(super) async fn answer(
     let Some((namespace, name)) = host.split_once('/').filter(|(_, name)| !name.contains('/')) else {
         return refuse(&Status::no_route());
     };
-    match look(api, headers, caller, namespace, name).await {
+    match answer_dry_run(api, headers, caller, namespace, name).await {
         Ok(value) => json(StatusCode::OK, &value),
         Err(response) => response,
     }
 }
 
-async fn look(
+async fn answer_dry_run(
     api: &Api,
     headers: &HeaderMap,
     caller: &Caller,

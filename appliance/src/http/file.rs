@@ -29,7 +29,7 @@ const TRIAL_BYTES: u64 = 1 << 20;
 
 /// Which bytes of a content of `length` bytes an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
+pub enum RangeSelection {
     Whole,
     /// First byte and number of bytes; never empty.
     Part {
@@ -47,38 +47,38 @@ fn position(text: &str) -> Option<u64> {
 
 /// Reads a `Range` header; what is not understood counts as absent (RFC 9110 section 14.2).
 #[must_use]
-pub fn select(range: Option<&str>, length: u64) -> Selection {
-    let Some(spec) = range.and_then(|value| value.strip_prefix("bytes=")) else { return Selection::Whole };
-    let Some((first, last)) = spec.trim().split_once('-') else { return Selection::Whole };
+pub fn select(range: Option<&str>, length: u64) -> RangeSelection {
+    let Some(spec) = range.and_then(|value| value.strip_prefix("bytes=")) else { return RangeSelection::Whole };
+    let Some((first, last)) = spec.trim().split_once('-') else { return RangeSelection::Whole };
     if first.is_empty() {
         return match position(last) {
-            Some(0) => Selection::Unsatisfiable,
-            Some(_) if length == 0 => Selection::Unsatisfiable,
+            Some(0) => RangeSelection::Unsatisfiable,
+            Some(_) if length == 0 => RangeSelection::Unsatisfiable,
             Some(suffix) => {
                 let suffix = suffix.min(length);
-                Selection::Part { start: length - suffix, length: suffix }
+                RangeSelection::Part { start: length - suffix, length: suffix }
             }
-            None => Selection::Whole,
+            None => RangeSelection::Whole,
         };
     }
-    let Some(start) = position(first) else { return Selection::Whole };
+    let Some(start) = position(first) else { return RangeSelection::Whole };
     let last = if last.is_empty() {
         u64::MAX
     } else {
         match position(last) {
             Some(last) if last >= start => last,
-            _ => return Selection::Whole,
+            _ => return RangeSelection::Whole,
         }
     };
     if start >= length {
-        return Selection::Unsatisfiable;
+        return RangeSelection::Unsatisfiable;
     }
-    Selection::Part { start, length: last.min(length - 1) - start + 1 }
+    RangeSelection::Part { start, length: last.min(length - 1) - start + 1 }
 }
 
 /// What all answers about one content share.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct ServedContent {
     pub length: u64,
     /// Strong validator, without quotes.
     pub etag: String,
@@ -87,10 +87,10 @@ pub struct Content {
 
 /// The first byte of the content that an answer holds; an extension of answers with bytes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SentFrom(pub u64);
+pub struct BodyOffset(pub u64);
 
 /// Status, headers and selection for a request; the caller adds the body.
-fn head(content: &Content, headers: &HeaderMap) -> (Response<ResponseBody>, Selection) {
+fn head(content: &ServedContent, headers: &HeaderMap) -> (Response<ResponseBody>, RangeSelection) {
     let quoted = format!("\"{}\"", content.etag);
     let mut response = Response::new(full(Bytes::new()));
     let out = response.headers_mut();
@@ -103,19 +103,19 @@ fn head(content: &Content, headers: &HeaderMap) -> (Response<ResponseBody>, Sele
     if text_of(header::IF_NONE_MATCH).is_some_and(|value| value == "*" || value.split(',').any(|v| v.trim() == quoted))
     {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        return (response, Selection::Whole);
+        return (response, RangeSelection::Whole);
     }
     let range_holds = text_of(header::IF_RANGE).is_none_or(|value| value == quoted);
     let range = if range_holds { text_of(header::RANGE) } else { None };
     let selection = select(range, content.length);
     let (status, length) = match selection {
-        Selection::Whole => (StatusCode::OK, content.length),
-        Selection::Part { start, length } => {
+        RangeSelection::Whole => (StatusCode::OK, content.length),
+        RangeSelection::Part { start, length } => {
             let value = format!("bytes {start}-{}/{}", start + length - 1, content.length);
             out.extend(HeaderValue::from_str(&value).ok().map(|value| (header::CONTENT_RANGE, value)));
             (StatusCode::PARTIAL_CONTENT, length)
         }
-        Selection::Unsatisfiable => {
+        RangeSelection::Unsatisfiable => {
             let value = format!("bytes */{}", content.length);
             out.extend(HeaderValue::from_str(&value).ok().map(|value| (header::CONTENT_RANGE, value)));
             (StatusCode::RANGE_NOT_SATISFIABLE, 0)
@@ -135,18 +135,18 @@ fn has_body(method: &Method, response: &Response<ResponseBody>) -> bool {
 pub fn answer_bytes(
     method: &Method,
     headers: &HeaderMap,
-    content: &Content,
+    content: &ServedContent,
     parts: &[Bytes],
 ) -> Response<ResponseBody> {
     let (mut response, selection) = head(content, headers);
     if has_body(method, &response) {
         let (start, length) = match selection {
-            Selection::Part { start, length } => (start, length),
-            Selection::Whole => (0, content.length),
-            Selection::Unsatisfiable => (0, 0),
+            RangeSelection::Part { start, length } => (start, length),
+            RangeSelection::Whole => (0, content.length),
+            RangeSelection::Unsatisfiable => (0, 0),
         };
         *response.body_mut() = shared(cut(parts, start, length));
-        response.extensions_mut().insert(SentFrom(start));
+        response.extensions_mut().insert(BodyOffset(start));
     }
     response
 }
@@ -180,7 +180,7 @@ pub async fn answer_file(
         Ok(opened) => opened,
         Err(refusal) => return *refusal,
     };
-    let content = Content { length, etag: etag.to_owned(), content_type };
+    let content = ServedContent { length, etag: etag.to_owned(), content_type };
     answer_after(method, headers, &content, &Bytes::new(), file)
 }
 
@@ -188,7 +188,7 @@ pub async fn answer_file(
 pub async fn answer_seed_and_file(
     method: &Method,
     headers: &HeaderMap,
-    content: &Content,
+    content: &ServedContent,
     seed: &Bytes,
     path: &Path,
 ) -> Response<ResponseBody> {
@@ -201,22 +201,22 @@ pub async fn answer_seed_and_file(
 fn answer_after(
     method: &Method,
     headers: &HeaderMap,
-    content: &Content,
+    content: &ServedContent,
     seed: &Bytes,
     file: File,
 ) -> Response<ResponseBody> {
     let (mut response, selection) = head(content, headers);
     if has_body(method, &response) {
         let (start, length) = match selection {
-            Selection::Part { start, length } => (start, length),
-            Selection::Whole | Selection::Unsatisfiable => (0, content.length),
+            RangeSelection::Part { start, length } => (start, length),
+            RangeSelection::Whole | RangeSelection::Unsatisfiable => (0, content.length),
         };
         let of_seed = cut(std::slice::from_ref(seed), start, length);
         let in_seed = of_seed.iter().map(|part| part.len() as u64).sum::<u64>();
         let before = stream::iter(of_seed.into_iter().map(|part| Ok(Frame::data(part))));
         let file = file_frames(file, start.saturating_sub(seed.len() as u64), length - in_seed);
         *response.body_mut() = StreamBody::new(before.chain(file)).boxed_unsync();
-        response.extensions_mut().insert(SentFrom(start));
+        response.extensions_mut().insert(BodyOffset(start));
     }
     response
 }
@@ -253,10 +253,10 @@ fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Re
         }
         let most = piece_bytes(length - left);
         let want = usize::try_from(left).unwrap_or(most).min(most);
-        let mut piece = Piece::of(most);
+        let mut piece = ReadBuffer::of(most);
         let (file, piece, count) = match read_cached(&file, &mut piece.bytes[..want], position) {
             Some(count) => (file, piece, count?),
-            None => tokio::task::spawn_blocking(move || -> io::Result<(File, Piece, usize)> {
+            None => tokio::task::spawn_blocking(move || -> io::Result<(File, ReadBuffer, usize)> {
                 let count = file.read_at(&mut piece.bytes[..want], position)?;
                 Ok((file, piece, count))
             })
@@ -287,7 +287,7 @@ fn read_cached(file: &File, buffer: &mut [u8], position: u64) -> Option<io::Resu
 }
 
 /// A buffer for a part of a file, used again when what was read is sent: it is still in the processor's cache then.
-struct Piece {
+struct ReadBuffer {
     bytes: Box<[u8]>,
 }
 
@@ -295,7 +295,7 @@ static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
 /// Buffers that are kept for later.
 const SPARE_MAX: usize = 64;
 
-impl Piece {
+impl ReadBuffer {
     fn of(bytes: usize) -> Self {
         let is_kept = bytes == READ_BYTES;
         let spare = is_kept.then(|| SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop()).flatten();
@@ -308,13 +308,13 @@ impl Piece {
     }
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for ReadBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Piece {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         if self.bytes.len() != READ_BYTES {
             return;
@@ -353,22 +353,22 @@ mod tests {
 
     #[test]
     fn ranges_follow_rfc_9110() {
-        assert_eq!(select(None, 10), Selection::Whole);
-        assert_eq!(select(Some("bytes=0-4"), 10), Selection::Part { start: 0, length: 5 });
-        assert_eq!(select(Some("bytes=4-"), 10), Selection::Part { start: 4, length: 6 });
-        assert_eq!(select(Some("bytes=4-400"), 10), Selection::Part { start: 4, length: 6 });
-        assert_eq!(select(Some("bytes=-3"), 10), Selection::Part { start: 7, length: 3 });
-        assert_eq!(select(Some("bytes=10-"), 10), Selection::Unsatisfiable);
-        assert_eq!(select(Some("bytes=-0"), 10), Selection::Unsatisfiable);
+        assert_eq!(select(None, 10), RangeSelection::Whole);
+        assert_eq!(select(Some("bytes=0-4"), 10), RangeSelection::Part { start: 0, length: 5 });
+        assert_eq!(select(Some("bytes=4-"), 10), RangeSelection::Part { start: 4, length: 6 });
+        assert_eq!(select(Some("bytes=4-400"), 10), RangeSelection::Part { start: 4, length: 6 });
+        assert_eq!(select(Some("bytes=-3"), 10), RangeSelection::Part { start: 7, length: 3 });
+        assert_eq!(select(Some("bytes=10-"), 10), RangeSelection::Unsatisfiable);
+        assert_eq!(select(Some("bytes=-0"), 10), RangeSelection::Unsatisfiable);
         for ignored in ["bytes=5-4", "bytes=a-b", "bytes=+0-4", "bytes=-+3", "lines=0-1", "bytes=0-1,3-4", ""] {
-            assert_eq!(select(Some(ignored), 10), Selection::Whole, "{ignored}");
+            assert_eq!(select(Some(ignored), 10), RangeSelection::Whole, "{ignored}");
         }
     }
 
     proptest! {
         #[test]
         fn a_part_never_leaves_the_content(range in "bytes=[0-9]{0,20}-[0-9]{0,20}", length in 0_u64..1 << 40) {
-            if let Selection::Part { start, length: part } = select(Some(&range), length) {
+            if let RangeSelection::Part { start, length: part } = select(Some(&range), length) {
                 prop_assert!(part > 0 && start + part <= length);
             }
         }

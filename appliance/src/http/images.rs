@@ -6,7 +6,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use firesteel_facts::Sha256;
-use firesteel_images::import::{ImageStore, Lease, StoreError};
+use firesteel_images::import::{ImageStore, StoreError, StoreLease};
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use super::{
@@ -21,7 +21,7 @@ pub const IMAGES_PATH: &str = "/images/";
 const IMAGE_SUFFIX: &str = ".raw.zst";
 
 /// Where an image's stream or a file is, held until it is opened: who makes room sees that it is used.
-fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf, Lease)> {
+fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf, StoreLease)> {
     let find = || -> Result<_, StoreError> {
         if !is_image {
             let Some(file) = images.file(digest)? else { return Ok(None) };
@@ -74,7 +74,7 @@ impl ImageFiles {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_images::import::{Importer, Origin};
+    use firesteel_images::import::{ImportSource, Importer};
     use http_body_util::BodyExt as _;
 
     use super::*;
@@ -85,10 +85,10 @@ mod tests {
         let store = ImageStore::open(dir.path()).unwrap();
         let mut bytes = vec![7; 4 << 20];
         (bytes[510], bytes[511]) = (0x55, 0xaa);
-        let image = Importer::new(store.clone()).import(&bytes[..], &Origin::default(), &|_| {}).unwrap();
+        let image = Importer::new(store.clone()).import(&bytes[..], &ImportSource::default(), &|_| {}).unwrap();
         let (path, lease) = held(&store, &image.meta.stream_sha256, true).unwrap();
         assert_eq!(path, image.path);
-        let item = firesteel_images::collect::Item::Image(image.meta.raw_sha256);
+        let item = firesteel_images::collect::StoreItem::Image(image.meta.raw_sha256);
         assert!(!store.discard(item).unwrap(), "it is held");
         drop(lease);
         assert!(held(&store, &image.meta.stream_sha256, false).is_none(), "it is no file");
@@ -103,7 +103,7 @@ mod tests {
         let store = ImageStore::open(dir.path()).unwrap();
         let mut bytes = vec![7; 4 << 20];
         (bytes[510], bytes[511]) = (0x55, 0xaa);
-        let image = Importer::new(store.clone()).import(&bytes[..], &Origin::default(), &|_| {}).unwrap();
+        let image = Importer::new(store.clone()).import(&bytes[..], &ImportSource::default(), &|_| {}).unwrap();
         let (files, stream) = (ImageFiles::new(store), image.meta.stream_sha256);
         let ask = async |method: Method, name: String| {
             let answer = files.answer(&method, &HeaderMap::new(), &name).await;

@@ -7,33 +7,33 @@
 //! | config, HTTPS on the provisioning network, and HTTP where it is turned on | [`config`] | Ignition |
 //! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
 //!
-//! [`own`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone, but for the dry
-//! run of what would happen to a host's disks, for all who may read the host, and the
+//! [`admin_paths`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone, but for the
+//! dry run of what would happen to a host's disks, for all who may read the host, and the
 //! unknown machines that boot, for all who may list those that are discovered.
 //!
-//! [`server`] accepts, bounds and times out connections and knows no route; [`places`] says who gets one
-//! ([`known`] hosts and [`operators`] have a share), [`door`] lets in and has others go, [`occupant`] knows who is of use;
-//! [`pace`] says who is too slow; [`file`] answers ranges.
+//! [`server`] accepts, bounds and times out connections and knows no route; [`connection_table`] says who gets one
+//! ([`client_classes`] hosts and [`operators`] have a share), [`connection_admission`] lets in and has others go,
+//! [`connection_use`] knows who is of use; [`client_pace`] says who is too slow; [`file`] answers ranges.
 
+pub mod admin_paths;
 pub mod agent;
 pub mod api;
 pub mod bearer;
 pub mod body;
 pub mod boot;
 pub mod boot_files;
-pub mod busy;
+pub mod client_classes;
+pub mod client_pace;
 pub mod config;
-pub mod door;
+pub mod connection_admission;
+pub mod connection_table;
+pub mod connection_use;
 mod dry_run;
 pub mod file;
 pub mod frames;
+pub mod h2_activity;
 pub mod images;
-pub mod known;
-pub mod occupant;
 pub mod operators;
-pub mod own;
-pub mod pace;
-pub mod places;
 pub mod server;
 mod unknown_hosts;
 

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{door::Standings, known::is_on_this_machine, places::Standing};
+use super::{client_classes::is_on_this_machine, connection_admission::Standings, connection_table::ClientClass};
 
 /// Operators at addresses that are remembered; who came last longest ago goes first.
 pub const OPERATORS_MAX: usize = 256;
@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub struct Operators {
     /// The appliance's own address: who comes from there is on this machine.
     own: Option<IpAddr>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<OperatorAddresses>>,
 }
 
 impl fmt::Debug for Operators {
@@ -38,7 +38,7 @@ impl fmt::Debug for Operators {
 
 /// When which operator was proven to be at an address last.
 #[derive(Debug, Default)]
-struct Seen(HashMap<IpAddr, Vec<(Arc<str>, Instant)>>);
+struct OperatorAddresses(HashMap<IpAddr, Vec<(Arc<str>, Instant)>>);
 
 impl Operators {
     /// Where the appliance itself is, if it has an address on a network.
@@ -64,25 +64,25 @@ impl Operators {
 
     /// For those who ask.
     #[must_use]
-    pub fn standings(&self) -> Standings {
+    pub fn client_classes(&self) -> Standings {
         let operators = self.clone();
         Standings::new(move |address| operators.standing(address))
     }
 
-    fn standing(&self, address: IpAddr) -> Standing {
+    fn standing(&self, address: IpAddr) -> ClientClass {
         if is_on_this_machine(address, self.own) {
-            return Standing::Owner;
+            return ClientClass::Owner;
         }
         let known = self.lock().at(address.to_canonical(), Instant::now());
-        if known.is_empty() { Standing::Stranger } else { Standing::Known(known) }
+        if known.is_empty() { ClientClass::Stranger } else { ClientClass::Known(known) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, OperatorAddresses> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seen {
+impl OperatorAddresses {
     fn is_fresh(&self, address: IpAddr, caller: &str, now: Instant) -> bool {
         let at = self.0.get(&address).into_iter().flatten().find(|(name, _)| **name == *caller);
         at.is_some_and(|(_, at)| now.saturating_duration_since(*at) < LOOK_AGAIN)
@@ -126,21 +126,21 @@ mod tests {
     #[test]
     fn an_address_is_an_operators_once_one_proved_itself_there() {
         let operators = Operators::new(Some(address(1)));
-        assert_eq!(operators.standing(address(2)), Standing::Stranger);
+        assert_eq!(operators.standing(address(2)), ClientClass::Stranger);
         operators.proved(address(2), "ann", || true);
         operators.proved(address(2), "bob", || false);
         operators.proved(address(3), "eve", || false);
-        assert_eq!(operators.standing(address(2)), Standing::Known(vec!["ann".into()]));
-        assert_eq!(operators.standing(address(3)), Standing::Stranger, "a tenant is none");
+        assert_eq!(operators.standing(address(2)), ClientClass::Known(vec!["ann".into()]));
+        assert_eq!(operators.standing(address(3)), ClientClass::Stranger, "a tenant is none");
         operators.proved(address(2), "ann", || unreachable!("that was looked at a moment ago"));
         operators.proved(address(1), "root", || unreachable!("it is this machine"));
-        assert_eq!(operators.standing(address(1)), Standing::Owner);
-        assert_eq!(operators.standing([127, 0, 0, 1].into()), Standing::Owner);
+        assert_eq!(operators.standing(address(1)), ClientClass::Owner);
+        assert_eq!(operators.standing([127, 0, 0, 1].into()), ClientClass::Owner);
     }
 
     #[test]
     fn who_came_last_longest_ago_is_forgotten_and_all_are_after_a_day() {
-        let (mut seen, began) = (Seen::default(), Instant::now());
+        let (mut seen, began) = (OperatorAddresses::default(), Instant::now());
         let at = |number: usize| began + Duration::from_secs(number as u64);
         for number in 0..=OPERATORS_MAX {
             seen.note(address(number), "ann", at(number));

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Every wait for a client has an end: for the handshake, the head of a request, its body, and for the
-//! client to take the answer; [`busy`] is about those of HTTP/2. Where another client needs the place, such a wait ends at
-//! once.
+//! client to take the answer; [`h2_activity`] is about those of HTTP/2. Where another client needs the place, such a
+//! wait ends at once.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -29,13 +29,13 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     body::ResponseBody,
-    busy::{self, Busy, Counted},
-    door::{Door, Guest, Standings},
-    occupant::{AskedRequest, Occupant},
-    pace::{Paced, Until},
-    places::Share,
+    client_pace::{DeadlineBody, Paced},
+    connection_admission::{ConnectionAdmission, OccupiedPlace, Standings},
+    connection_table::Share,
+    connection_use::{Occupant, PlaceRequest},
+    h2_activity::{self, Busy, MeteredStream},
 };
-use crate::{access::certificates::PeerCertificate, metrics::Requests, net::seldom::SeldomWarning};
+use crate::{access::certificates::PeerCertificate, metrics::RequestMetrics, net::rate_limited_warning::SeldomWarning};
 
 /// Connections of one listener at a time. 200 hosts that each fetch kernel, initramfs and image in
 /// parallel stay below it. For one client address 64:
@@ -57,11 +57,11 @@ pub const WINDOW_BYTES: u32 = 256 << 10;
 const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// A request's body, which is there in time or fails.
-pub type RequestBody = Until<Incoming>;
+pub type RequestBody = DeadlineBody<Incoming>;
 
 /// How long we wait for a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct HttpTimeouts {
     /// For a whole TLS handshake.
     pub handshake: Duration,
     /// For a whole request head, from the connection or the last answer on (slow-header attacks).
@@ -74,7 +74,7 @@ pub struct Patience {
     pub idle: Duration,
 }
 
-impl Default for Patience {
+impl Default for HttpTimeouts {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { handshake: seconds(20), head: seconds(30), body: seconds(30), answer: seconds(60), idle: seconds(90) }
@@ -89,9 +89,9 @@ pub struct Server {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     pub share: Share,
     pub standings: Standings,
-    pub patience: Patience,
+    pub patience: HttpTimeouts,
     /// Where it is counted who was turned away.
-    pub requests: Requests,
+    pub requests: RequestMetrics,
 }
 
 impl Server {
@@ -104,7 +104,7 @@ impl Server {
         // Who had to go holds what it has for a moment longer; who came for it waits for that.
         let rooms = Arc::new(Semaphore::new(self.share.total));
         let acceptor = self.tls.map(TlsAcceptor::from);
-        let door = Door::new(self.share, self.standings);
+        let door = ConnectionAdmission::new(self.share, self.standings);
         let mut turned_away =
             TurnedAway { listener: self.name, requests: self.requests, warning: SeldomWarning::default() };
         let mut connections = JoinSet::new();
@@ -147,7 +147,7 @@ impl Server {
 /// Who got no place, or had to go.
 struct TurnedAway {
     listener: &'static str,
-    requests: Requests,
+    requests: RequestMetrics,
     warning: SeldomWarning,
 }
 
@@ -171,7 +171,7 @@ impl TurnedAway {
 
 /// Serves a connection until it ends, or its place is given to another client.
 async fn while_welcome<F: Future<Output = ()>>(
-    guest: Guest,
+    guest: OccupiedPlace,
     rooms: Arc<Semaphore>,
     serve: impl FnOnce(Arc<Occupant>) -> F,
 ) {
@@ -192,7 +192,7 @@ async fn connection<H, F>(
     remote: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     handler: H,
-    (patience, occupant): (Patience, Arc<Occupant>),
+    (patience, occupant): (HttpTimeouts, Arc<Occupant>),
 ) where
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
@@ -224,7 +224,7 @@ async fn requests<S, H, F>(
     remote: SocketAddr,
     (is_http2, peer): (bool, Option<Arc<PeerCertificate>>),
     handler: H,
-    (patience, occupant): (Patience, Arc<Occupant>),
+    (patience, occupant): (HttpTimeouts, Arc<Occupant>),
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
@@ -233,9 +233,9 @@ async fn requests<S, H, F>(
     let busy = Arc::new(Busy::default());
     let users = Arc::clone(&busy);
     let service = service_fn(move |request: Request<Incoming>| {
-        let asked = AskedRequest::new(&occupant);
+        let asked = PlaceRequest::new(&occupant);
         let using = users.begin(Arc::clone(&asked));
-        let mut request = request.map(|body| Until::new(body, patience.body, asked));
+        let mut request = request.map(|body| DeadlineBody::new(body, patience.body, asked));
         if let Some(peer) = &peer {
             request.extensions_mut().insert(Arc::clone(peer));
         }
@@ -244,14 +244,14 @@ async fn requests<S, H, F>(
         async move { Ok::<_, std::convert::Infallible>(answer.await.map(|body| using.body(body))) }
     });
     let ended = if is_http2 {
-        let stream = TokioIo::new(Counted::new(stream, &busy));
+        let stream = TokioIo::new(MeteredStream::new(stream, &busy));
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(patience.answer);
         builder.max_concurrent_streams(STREAMS_MAX).max_send_buf_size(STREAM_BUFFER_BYTES);
         builder.max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX));
         builder.initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         let connection = std::pin::pin!(builder.serve_connection(stream, service));
-        busy::while_used(connection, &busy, patience, http2::Connection::graceful_shutdown).await
+        h2_activity::while_used(connection, &busy, patience, http2::Connection::graceful_shutdown).await
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(patience.head);

@@ -10,7 +10,7 @@ use super::{
     dry_run,
 };
 
-/// Below [`super::own`]'s prefix.
+/// Below [`super::admin_paths`]'s prefix.
 pub const UNKNOWN_HOSTS_PATH: &str = "/firesteel.dev/unknown-hosts";
 /// The right to list these opens the list of machines that have not come so far, too.
 const DISCOVERED: &str = "/apis/firesteel.dev/v1alpha1/discoveredhosts?limit=1";

@@ -13,9 +13,9 @@
 //! the ones that every client library has. Labels take values from small fixed sets, but for upstream's
 //! `namespace` and `host`, which are bounded ([`firesteel_control::HOSTS_NAMED_MAX`]).
 
-mod now;
 mod process;
 mod requests;
+mod scrape;
 mod text;
 
 use std::{
@@ -42,8 +42,8 @@ use crate::{
     serve::controllers::Controllers,
     text_file::{self, TEXT_FILE_BYTES_MAX},
 };
-use now::{Certificate, Now};
-pub use requests::Requests;
+pub use requests::RequestMetrics;
+use scrape::{Certificate, MetricsSources};
 
 /// Where they are read.
 pub const PATH: &str = "/metrics";
@@ -52,13 +52,13 @@ const TOKEN_CHARS_MIN: usize = 16;
 
 /// All that is counted and looked at. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<MetricsRegistry>);
 
 #[derive(Debug)]
-struct Inner {
+struct MetricsRegistry {
     registry: Mutex<Registry>,
-    requests: Requests,
-    now: Arc<Now>,
+    requests: RequestMetrics,
+    now: Arc<MetricsSources>,
     token: Option<AdminToken>,
 }
 
@@ -69,12 +69,12 @@ impl Metrics {
     /// When the file cannot be read, or what is in it is no token.
     pub fn open(store: &Store, data: &Path, audit: &Audit, token: Option<&Path>) -> anyhow::Result<Self> {
         let mut registry = Registry::default();
-        let requests = Requests::default();
+        let requests = RequestMetrics::default();
         requests.register(&mut registry);
-        let now = Arc::new(Now::new(store.clone(), data, audit.clone()));
+        let now = Arc::new(MetricsSources::new(store.clone(), data, audit.clone()));
         registry.register_collector(Box::new(Arc::clone(&now)));
         let token = token.map(read_token).transpose()?;
-        Ok(Self(Arc::new(Inner { registry: Mutex::new(registry), requests, now, token })))
+        Ok(Self(Arc::new(MetricsRegistry { registry: Mutex::new(registry), requests, now, token })))
     }
 
     /// Counts what these controllers do as well, and surveys their hosts.
@@ -114,7 +114,7 @@ impl Metrics {
 
     /// The counter of requests.
     #[must_use]
-    pub fn requests(&self) -> &Requests {
+    pub fn requests(&self) -> &RequestMetrics {
         &self.0.requests
     }
 

@@ -11,8 +11,8 @@ use prometheus_client::{
 
 /// Answers of the listeners `API`, `boot`, `agent` and `config`, and connections that got none. Clones share the counts.
 #[derive(Clone, Debug, Default)]
-pub struct Requests {
-    answered: Family<Answered, Counter>,
+pub struct RequestMetrics {
+    answered: Family<AnsweredLabels, Counter>,
     closed: Family<ClosedConnection, Counter>,
 }
 
@@ -23,12 +23,12 @@ struct ClosedConnection {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct AnsweredLabels {
     listener: &'static str,
     code: &'static str,
 }
 
-impl Requests {
+impl RequestMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Requests answered, by listener and class of the answer";
         registry.register("firesteel_http_requests", help, self.answered.clone());
@@ -55,7 +55,7 @@ impl Requests {
             400..500 => "4xx",
             _ => "5xx",
         };
-        self.answered.get_or_create(&Answered { listener, code }).inc();
+        self.answered.get_or_create(&AnsweredLabels { listener, code }).inc();
         response
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use firesteel_store::{Durability, GroupResource, Key, Op};
+use firesteel_store::{Durability, GroupResource, ObjectKey, Op};
 use http_body_util::BodyExt as _;
 
 use super::*;
@@ -43,7 +43,7 @@ fn value(text: &str, series: &str) -> f64 {
 #[tokio::test]
 async fn both_formats_have_the_same_samples_under_their_own_descriptions() {
     let Site { metrics, store, _folder } = site(None);
-    let key = Key::new(&GroupResource::new("", "things"), "default", "a");
+    let key = ObjectKey::new(&GroupResource::new("", "things"), "default", "a");
     store.commit(Op::Create { key, value: b"x".to_vec().into() }, Vec::new()).await.unwrap();
     let answer = async { Response::builder().status(404).body(()).unwrap() };
     metrics.requests().clone().counted("API", answer).await;
@@ -99,7 +99,8 @@ fn the_scrape_token_is_one_long_word() {
 #[test]
 fn each_metric_of_the_alert_rules_is_counted() {
     let rules = include_str!("../../alerts/firesteel.yaml");
-    let sources = [include_str!("now.rs"), include_str!("requests.rs"), include_str!("../../control/src/metrics.rs")];
+    let sources =
+        [include_str!("scrape.rs"), include_str!("requests.rs"), include_str!("../../control/src/metrics.rs")];
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let expressions = rules.lines().filter(|line| line.contains("expr:") || line.trim().starts_with("histogram_"));
     let words = expressions.flat_map(|line| line.split(|letter| !is_name(letter)));

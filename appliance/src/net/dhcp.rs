@@ -17,19 +17,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, Config, ConfigError, DeclineOutcome, Destination, Engine, Event, Lease, LeaseChange,
-    OtherHardware, Output, Transmit, What,
+    BootAnswer, ConfigError, DeclineOutcome, Destination, DhcpConfig, DhcpEngine, DhcpEvent, DhcpEventKind, DhcpOutput,
+    DhcpRequester, Lease, LeaseChange, OtherHardware, ReceivedDatagram, ServerDatagram,
 };
 use firesteel_facts::Mac;
-use firesteel_store::{Durability, Spending, StoreRoom};
+use firesteel_store::{Durability, ReserveUse, StoreRoom};
 use jiff::Timestamp;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
 use super::leases::{LeaseStore, LeaseStoreError};
-use super::named::{Named, Naming};
+use super::named_clients::{NamedClients, NamingDecision};
 use super::packet::{LinkSocket, bind_udp, interface_index, send_udp};
-use super::seldom::SeldomWarning;
+use super::rate_limited_warning::SeldomWarning;
 
 const SERVER_PORT: u16 = 67;
 const CLIENT_PORT: u16 = 68;
@@ -43,9 +43,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 const COMMANDS_MAX: usize = 16;
 
 /// Who boots what.
-pub type Boot = Arc<dyn Fn(&Client) -> Option<BootAnswer> + Send + Sync>;
+pub type Boot = Arc<dyn Fn(&DhcpRequester) -> Option<BootAnswer> + Send + Sync>;
 /// What becomes of events.
-pub type Events = Arc<dyn Fn(Timestamp, &Event) + Send + Sync>;
+pub type Events = Arc<dyn Fn(Timestamp, &DhcpEvent) + Send + Sync>;
 
 /// What failed while setting up or serving.
 #[derive(Debug, thiserror::Error)]
@@ -69,19 +69,19 @@ pub enum DhcpError {
 }
 
 #[derive(Debug)]
-enum Command {
-    Reconfigure { config: Box<Config>, answer: oneshot::Sender<Result<(), ConfigError>> },
+enum DhcpServerCommand {
+    Reconfigure { config: Box<DhcpConfig>, answer: oneshot::Sender<Result<(), ConfigError>> },
 }
 
 /// Speaks to a running server.
 #[derive(Debug, Clone)]
-pub struct DhcpHandle(mpsc::Sender<Command>);
+pub struct DhcpHandle(mpsc::Sender<DhcpServerCommand>);
 
 impl DhcpHandle {
     /// Changes pools, reservations and options; leases that still fit go on.
-    pub async fn reconfigure(&self, config: Config) -> Result<(), DhcpError> {
+    pub async fn reconfigure(&self, config: DhcpConfig) -> Result<(), DhcpError> {
         let (answer, result) = oneshot::channel();
-        let command = Command::Reconfigure { config: Box::new(config), answer };
+        let command = DhcpServerCommand::Reconfigure { config: Box::new(config), answer };
         self.0.send(command).await.map_err(|_| DhcpError::Gone)?;
         Ok(result.await.map_err(|_| DhcpError::Gone)??)
     }
@@ -91,21 +91,21 @@ impl DhcpHandle {
 pub struct DhcpServer {
     interface: String,
     interface_index: u32,
-    engine: Engine,
+    engine: DhcpEngine,
     store: LeaseStore,
     udp: UdpSocket,
     link: LinkSocket,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<DhcpServerCommand>,
     boot: Boot,
     events: Events,
     /// Clients without an address.
     unserved: SeldomWarning,
     /// What was declined by whom.
-    declined: Named<(Mac, Ipv4Addr)>,
+    declined: NamedClients<(Mac, Ipv4Addr)>,
     /// What is declined beyond the limits.
     not_set_aside: SeldomWarning,
     /// Clients that are not on Ethernet.
-    hardware: Named<OtherHardware>,
+    hardware: NamedClients<OtherHardware>,
 }
 
 impl fmt::Debug for DhcpServer {
@@ -119,7 +119,7 @@ impl DhcpServer {
     /// tokio runtime. The interface must have `config.server_address` already.
     pub fn open(
         interface: &str,
-        config: Config,
+        config: DhcpConfig,
         lease_file: &Path,
         boot: Boot,
         events: Events,
@@ -131,7 +131,7 @@ impl DhcpServer {
     /// after.
     pub fn open_with(
         interface: &str,
-        config: Config,
+        config: DhcpConfig,
         (lease_file, durability, room): (&Path, Durability, Option<Arc<StoreRoom>>),
         boot: Boot,
         events: Events,
@@ -142,7 +142,7 @@ impl DhcpServer {
         let link = LinkSocket::sender(index).map_err(|source| DhcpError::Link { interface: name(), source })?;
         let now = Timestamp::now();
         let (store, loaded) = LeaseStore::open_in(lease_file, durability, room, now)?;
-        let engine = Engine::new(config, loaded.leases, loaded.rests, now)?;
+        let engine = DhcpEngine::new(config, loaded.leases, loaded.rests, now)?;
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let server = Self {
             interface: name(),
@@ -155,9 +155,9 @@ impl DhcpServer {
             boot,
             events,
             unserved: SeldomWarning::default(),
-            declined: Named::default(),
+            declined: NamedClients::default(),
             not_set_aside: SeldomWarning::default(),
-            hardware: Named::default(),
+            hardware: NamedClients::default(),
         };
         Ok((server, DhcpHandle(sender)))
     }
@@ -195,7 +195,7 @@ impl DhcpServer {
                 }
                 () = tokio::time::sleep(sleep) => self.engine.handle_timeout(Timestamp::now()),
                 command = self.commands.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.run_command(command),
                     None => return Ok(()),
                 },
             }
@@ -205,44 +205,44 @@ impl DhcpServer {
 
     fn receive(&mut self, bytes: &[u8], from: std::net::SocketAddr) {
         tracing::trace!(interface = self.interface, %from, bytes = bytes.len(), "DHCP packet");
-        let arrival = Arrival { interface: self.interface_index, bytes };
+        let arrival = ReceivedDatagram { interface: self.interface_index, bytes };
         self.engine.handle_packet(Timestamp::now(), arrival, &*self.boot);
     }
 
-    fn obey(&mut self, command: Command) {
+    fn run_command(&mut self, command: DhcpServerCommand) {
         // A caller that went away meanwhile does not need the answer.
         match command {
-            Command::Reconfigure { config, answer } => drop(answer.send(self.engine.reconfigure(*config))),
+            DhcpServerCommand::Reconfigure { config, answer } => drop(answer.send(self.engine.reconfigure(*config))),
         }
     }
 
     fn drain(&mut self) -> Result<(), DhcpError> {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Transmit(transmit) => self.transmit(&transmit),
-                Output::Commit { id, changes } => {
+                DhcpOutput::Transmit(transmit) => self.transmit(&transmit),
+                DhcpOutput::Commit { id, changes } => {
                     let config = self.engine.config();
                     let spending = spending(|mac| config.is_known(mac), &changes);
                     if !self.store.commit(id, changes, spending) {
                         return Err(DhcpError::LeaseThread);
                     }
                 }
-                Output::Event(event) => {
+                DhcpOutput::Event(event) => {
                     (self.events)(Timestamp::now(), &event);
                     log(&self.interface, &event);
                     self.warn(Timestamp::now(), &event);
                 }
-                Output::OtherHardware(client) => self.warn_hardware(&client),
+                DhcpOutput::OtherHardware(client) => self.warn_hardware(&client),
             }
         }
         Ok(())
     }
 
     /// Says what a person has to know, and a flood must not fill the log with.
-    fn warn(&mut self, now: Timestamp, Event { client, what }: &Event) {
+    fn warn(&mut self, now: Timestamp, DhcpEvent { client, what }: &DhcpEvent) {
         let (interface, mac) = (self.interface.as_str(), client.mac);
         match what {
-            What::Exhausted => {
+            DhcpEventKind::Exhausted => {
                 if let Some(requests) = self.unserved.count(now) {
                     tracing::warn!(
                         interface,
@@ -252,20 +252,20 @@ impl DhcpServer {
                     );
                 }
             }
-            What::Declined { address, outcome: outcome @ DeclineOutcome::Rests { .. } } => {
+            DhcpEventKind::Declined { address, outcome: outcome @ DeclineOutcome::Rests { .. } } => {
                 match self.declined.name(now, (mac, *address), false) {
-                    Naming::Now => tracing::warn!(
+                    NamingDecision::Now => tracing::warn!(
                         interface,
                         %mac,
                         %address,
                         "the client says that its address is in use by another machine: {}; find that machine",
                         outcome.text()
                     ),
-                    Naming::More => tracing::warn!(interface, "more addresses than are named were declined"),
-                    Naming::Not => {}
+                    NamingDecision::More => tracing::warn!(interface, "more addresses than are named were declined"),
+                    NamingDecision::Not => {}
                 }
             }
-            What::Declined { address, outcome } => {
+            DhcpEventKind::Declined { address, outcome } => {
                 if let Some(declines) = self.not_set_aside.count(now) {
                     tracing::warn!(
                         interface,
@@ -277,16 +277,16 @@ impl DhcpServer {
                     );
                 }
             }
-            What::Offered { .. }
-            | What::Acked { .. }
-            | What::Informed { .. }
-            | What::Released { .. }
-            | What::ReleaseIgnored { .. }
-            | What::Refused { .. }
-            | What::TookAnother { .. }
-            | What::NotCommitted { .. }
-            | What::BootFileTooLong { .. }
-            | What::NothingToBoot => {}
+            DhcpEventKind::Offered { .. }
+            | DhcpEventKind::Acked { .. }
+            | DhcpEventKind::Informed { .. }
+            | DhcpEventKind::Released { .. }
+            | DhcpEventKind::ReleaseIgnored { .. }
+            | DhcpEventKind::Refused { .. }
+            | DhcpEventKind::TookAnother { .. }
+            | DhcpEventKind::NotCommitted { .. }
+            | DhcpEventKind::BootFileTooLong { .. }
+            | DhcpEventKind::NothingToBoot => {}
         }
     }
 
@@ -295,20 +295,20 @@ impl DhcpServer {
         let identifier = identifier.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
         let interface = self.interface.as_str();
         match self.hardware.name(Timestamp::now(), client.clone(), false) {
-            Naming::Now => tracing::warn!(
+            NamingDecision::Now => tracing::warn!(
                 interface,
                 client = identifier,
                 "could not answer a DHCP client of hardware type {htype}{}: only Ethernet (type 1) is supported; boot \
                  this machine from an Ethernet port",
                 if *htype == INFINIBAND { " (InfiniBand, RFC 4390)" } else { "" }
             ),
-            Naming::More => tracing::warn!(interface, "more clients than are named are not on Ethernet"),
-            Naming::Not => {}
+            NamingDecision::More => tracing::warn!(interface, "more clients than are named are not on Ethernet"),
+            NamingDecision::Not => {}
         }
     }
 
     /// A reply that cannot be sent is lost like one on the wire: the client asks again.
-    fn transmit(&self, Transmit { interface, destination, bytes }: &Transmit) {
+    fn transmit(&self, ServerDatagram { interface, destination, bytes }: &ServerDatagram) {
         debug_assert_eq!(*interface, self.interface_index);
         let source = self.engine.config().server_address;
         let from = SocketAddrV4::new(source, SERVER_PORT);
@@ -327,45 +327,45 @@ impl DhcpServer {
 }
 
 /// A lease of a known machine is written on a full disk, too.
-fn spending(is_known: impl Fn(Mac) -> bool, changes: &[LeaseChange]) -> Spending {
+fn spending(is_known: impl Fn(Mac) -> bool, changes: &[LeaseChange]) -> ReserveUse {
     let is_of_host = changes.iter().any(|change| match change {
         LeaseChange::Keep(lease) => is_known(lease.mac),
         LeaseChange::Forget(_) | LeaseChange::Rest(_) => false,
     });
-    if is_of_host { Spending::Reserved } else { Spending::Ordinary }
+    if is_of_host { ReserveUse::Reserved } else { ReserveUse::Ordinary }
 }
 
 fn until(at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
-fn log(interface: &str, Event { client, what }: &Event) {
+fn log(interface: &str, DhcpEvent { client, what }: &DhcpEvent) {
     let mac = client.mac;
     match what {
-        What::Offered { address } => tracing::debug!(interface, %mac, %address, "address offered"),
-        What::Acked { address, .. } => tracing::info!(interface, %mac, %address, "lease granted"),
-        What::Informed { address } => tracing::debug!(interface, %mac, %address, "settings told"),
-        What::Released { address } => tracing::info!(interface, %mac, %address, "lease released"),
-        What::ReleaseIgnored { address } => {
+        DhcpEventKind::Offered { address } => tracing::debug!(interface, %mac, %address, "address offered"),
+        DhcpEventKind::Acked { address, .. } => tracing::info!(interface, %mac, %address, "lease granted"),
+        DhcpEventKind::Informed { address } => tracing::debug!(interface, %mac, %address, "settings told"),
+        DhcpEventKind::Released { address } => tracing::info!(interface, %mac, %address, "lease released"),
+        DhcpEventKind::ReleaseIgnored { address } => {
             tracing::debug!(interface, %mac, %address, "a known host's lease is not given back: it ends by its time");
         }
-        What::Declined { address, outcome } => {
+        DhcpEventKind::Declined { address, outcome } => {
             tracing::debug!(interface, %mac, %address, ?outcome, "address declined");
         }
-        What::Refused { address, reason } => {
+        DhcpEventKind::Refused { address, reason } => {
             tracing::info!(interface, %mac, %address, reason = reason.text(), "request refused");
         }
-        What::TookAnother { server } => {
+        DhcpEventKind::TookAnother { server } => {
             tracing::warn!(interface, %mac, %server, "the client took the offer of another DHCP server");
         }
         // Each DISCOVER of a flood would be a line: `warn` does it once in a while.
-        What::Exhausted => tracing::debug!(interface, %mac, "no address is left for this client"),
-        What::NotCommitted { address } => {
+        DhcpEventKind::Exhausted => tracing::debug!(interface, %mac, "no address is left for this client"),
+        DhcpEventKind::NotCommitted { address } => {
             tracing::error!(interface, %mac, %address, "lease not granted: it could not be written to disk");
         }
         // The caller names it, with the reason.
-        What::NothingToBoot => tracing::debug!(interface, %mac, "nothing to boot for this client"),
-        What::BootFileTooLong { bytes } => {
+        DhcpEventKind::NothingToBoot => tracing::debug!(interface, %mac, "nothing to boot for this client"),
+        DhcpEventKind::BootFileTooLong { bytes } => {
             tracing::error!(interface, %mac, bytes, "the boot URL does not fit a DHCP option: the client cannot boot");
         }
     }
@@ -383,8 +383,8 @@ mod tests {
         };
         let host = Mac([2, 0, 0, 0, 0, 1]);
         let of = |changes: &[LeaseChange]| spending(|mac| mac == host, changes);
-        assert_eq!(of(&[keep(2)]), Spending::Ordinary);
-        assert_eq!(of(&[LeaseChange::Forget(Mac([2, 0, 0, 0, 0, 2])), keep(1)]), Spending::Reserved);
-        assert_eq!(of(&[LeaseChange::Forget(host)]), Spending::Ordinary, "anybody can release it");
+        assert_eq!(of(&[keep(2)]), ReserveUse::Ordinary);
+        assert_eq!(of(&[LeaseChange::Forget(Mac([2, 0, 0, 0, 0, 2])), keep(1)]), ReserveUse::Reserved);
+        assert_eq!(of(&[LeaseChange::Forget(host)]), ReserveUse::Ordinary, "anybody can release it");
     }
 }

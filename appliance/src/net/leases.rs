@@ -13,9 +13,9 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Rest};
+use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, QuarantinedAddress};
 use firesteel_facts::Mac;
-use firesteel_store::{Durability, HighWater, Spending, StoreRoom, disk_is_full_at_start, file_is_damaged};
+use firesteel_store::{Durability, HighWater, ReserveUse, StoreRoom, disk_is_full_at_start, file_is_damaged};
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -58,15 +58,15 @@ pub enum LeaseStoreError {
 
 /// What was on disk at start.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedLeases {
     pub leases: Vec<Lease>,
-    pub rests: Vec<Rest>,
+    pub rests: Vec<QuarantinedAddress>,
 }
 
-struct Job {
+struct LeaseCommit {
     id: CommitId,
     changes: Vec<LeaseChange>,
-    spending: Spending,
+    spending: ReserveUse,
 }
 
 impl LeaseStoreError {
@@ -83,18 +83,22 @@ impl LeaseStoreError {
 /// The way to the thread that owns the database.
 #[derive(Debug)]
 pub struct LeaseStore {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<LeaseCommit>,
     done: UnboundedReceiver<(CommitId, bool)>,
 }
 
 impl LeaseStore {
     /// Opens or makes the database and reads it.
-    pub fn open(path: &Path, now: Timestamp) -> Result<(Self, Loaded), LeaseStoreError> {
+    pub fn open(path: &Path, now: Timestamp) -> Result<(Self, LoadedLeases), LeaseStoreError> {
         Self::open_with(path, Durability::PowerCut, now)
     }
 
     /// The same with another durability; see there who may want that.
-    pub fn open_with(path: &Path, durability: Durability, now: Timestamp) -> Result<(Self, Loaded), LeaseStoreError> {
+    pub fn open_with(
+        path: &Path,
+        durability: Durability,
+        now: Timestamp,
+    ) -> Result<(Self, LoadedLeases), LeaseStoreError> {
         Self::open_in(path, durability, None, now)
     }
 
@@ -104,7 +108,7 @@ impl LeaseStore {
         durability: Durability,
         room: Option<Arc<StoreRoom>>,
         now: Timestamp,
-    ) -> Result<(Self, Loaded), LeaseStoreError> {
+    ) -> Result<(Self, LoadedLeases), LeaseStoreError> {
         let connection = loop {
             match connect(path, durability) {
                 Err(LeaseStoreError::Open { source, .. })
@@ -127,8 +131,8 @@ impl LeaseStore {
 
     /// Queues the changes; [`LeaseStore::done`] tells when they are durable. The engine bounds how
     /// many are on the way. False: the thread is gone.
-    pub fn commit(&self, id: CommitId, changes: Vec<LeaseChange>, spending: Spending) -> bool {
-        self.jobs.send(Job { id, changes, spending }).is_ok()
+    pub fn commit(&self, id: CommitId, changes: Vec<LeaseChange>, spending: ReserveUse) -> bool {
+        self.jobs.send(LeaseCommit { id, changes, spending }).is_ok()
     }
 
     /// The next commit that is durable, or failed. `None`: the thread is gone.
@@ -157,13 +161,13 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, LeaseStore
     Ok(connection)
 }
 
-fn load(connection: &Connection, now: Timestamp) -> rusqlite::Result<Loaded> {
+fn load(connection: &Connection, now: Timestamp) -> rusqlite::Result<LoadedLeases> {
     let now_ms = now.as_millisecond();
     // They are not read in any case: a start does not fail for it.
     if let Err(error) = connection.execute("DELETE FROM rest WHERE until_ms <= ?1", [now_ms]) {
         tracing::warn!(%error, "rests of addresses that are over stay in the lease database");
     }
-    let mut loaded = Loaded::default();
+    let mut loaded = LoadedLeases::default();
     let mut leases =
         connection.prepare("SELECT mac, address, expires_ms, hostname FROM lease ORDER BY expires_ms DESC LIMIT ?1")?;
     let rows = leases.query_map([i64::try_from(LEASES_MAX).unwrap_or(i64::MAX)], |row| {
@@ -181,7 +185,7 @@ fn load(connection: &Connection, now: Timestamp) -> rusqlite::Result<Loaded> {
     for row in rests.query_map([now_ms], |row| Ok((row.get::<_, u32>(0)?, row.get::<_, i64>(1)?)))? {
         let (address, until_ms) = row?;
         if let Ok(until) = Timestamp::from_millisecond(until_ms) {
-            loaded.rests.push(Rest { address: Ipv4Addr::from(address), until });
+            loaded.rests.push(QuarantinedAddress { address: Ipv4Addr::from(address), until });
         }
     }
     Ok(loaded)
@@ -207,11 +211,11 @@ mod tests {
     }
 
     /// Commits, waits for the answers, closes, and tells what another start would find.
-    async fn run(path: &Path, jobs: Vec<Vec<LeaseChange>>) -> Loaded {
+    async fn run(path: &Path, jobs: Vec<Vec<LeaseChange>>) -> LoadedLeases {
         let (mut store, _) = LeaseStore::open(path, at(0)).unwrap();
         let count = jobs.len();
         for (changes, id) in jobs.into_iter().zip(1..) {
-            assert!(store.commit(CommitId(id), changes, Spending::Ordinary));
+            assert!(store.commit(CommitId(id), changes, ReserveUse::Ordinary));
         }
         for id in 1..=count {
             assert_eq!(store.done().await, Some((CommitId(id as u64), true)));
@@ -226,7 +230,7 @@ mod tests {
     async fn what_was_committed_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("leases.db");
-        let rest = Rest { address: Ipv4Addr::new(10, 0, 0, 99), until: at(60) };
+        let rest = QuarantinedAddress { address: Ipv4Addr::new(10, 0, 0, 99), until: at(60) };
         let jobs = vec![
             vec![LeaseChange::Keep(lease(1, 10))],
             vec![LeaseChange::Keep(lease(2, 11)), LeaseChange::Rest(rest)],
@@ -235,7 +239,7 @@ mod tests {
         ];
         let mut found = run(&path, jobs).await;
         found.leases.sort_by_key(|lease| lease.mac);
-        assert_eq!(found, Loaded { leases: vec![lease(1, 10), lease(2, 11)], rests: vec![rest] });
+        assert_eq!(found, LoadedLeases { leases: vec![lease(1, 10), lease(2, 11)], rests: vec![rest] });
     }
 
     #[tokio::test]
@@ -251,18 +255,18 @@ mod tests {
     async fn a_lease_ends_the_rest_of_its_address() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("leases.db");
-        let rest = |last| Rest { address: Ipv4Addr::new(10, 0, 0, last), until: at(60) };
+        let rest = |last| QuarantinedAddress { address: Ipv4Addr::new(10, 0, 0, last), until: at(60) };
         let jobs =
             vec![vec![LeaseChange::Rest(rest(10)), LeaseChange::Rest(rest(11))], vec![LeaseChange::Keep(lease(1, 10))]];
-        assert_eq!(run(&path, jobs).await, Loaded { leases: vec![lease(1, 10)], rests: vec![rest(11)] });
+        assert_eq!(run(&path, jobs).await, LoadedLeases { leases: vec![lease(1, 10)], rests: vec![rest(11)] });
     }
 
     #[tokio::test]
     async fn a_rest_that_is_over_is_not_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("leases.db");
-        let over = Rest { address: Ipv4Addr::new(10, 0, 0, 99), until: at(0) };
-        assert_eq!(run(&path, vec![vec![LeaseChange::Rest(over)]]).await, Loaded::default());
+        let over = QuarantinedAddress { address: Ipv4Addr::new(10, 0, 0, 99), until: at(0) };
+        assert_eq!(run(&path, vec![vec![LeaseChange::Rest(over)]]).await, LoadedLeases::default());
     }
 
     /// Strangers get nothing when room is short; hosts do, to the last byte.
@@ -273,7 +277,7 @@ mod tests {
         let look = || Ok(firesteel_store::DiskBytes { free: 0, total: 48 << 20 });
         let room = Arc::new(StoreRoom::open(&folder.path().join("reserve"), Box::new(look)));
         let (mut store, _) = LeaseStore::open_in(&path, Durability::Nothing, Some(room), at(0)).unwrap();
-        for (number, spending) in [(1, Spending::Ordinary), (2, Spending::Reserved), (3, Spending::Ordinary)] {
+        for (number, spending) in [(1, ReserveUse::Ordinary), (2, ReserveUse::Reserved), (3, ReserveUse::Ordinary)] {
             let changes = vec![LeaseChange::Keep(lease(number, 10 + number))];
             assert!(store.commit(CommitId(number.into()), changes, spending));
         }

@@ -2,10 +2,10 @@
 
 pub mod dhcp;
 pub mod leases;
-pub mod named;
+pub mod named_clients;
 mod packet;
-pub mod rogue;
-pub mod seldom;
+pub mod rate_limited_warning;
+pub mod rogue_server;
 pub mod tftp;
 
 pub use packet::check as check_packet;

@@ -17,7 +17,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use firesteel_tftp::{Answer, DATAGRAM_BYTES_MAX, Event, Limits, Listener, Output, Transfer, TransferId};
+use firesteel_tftp::{
+    DATAGRAM_BYTES_MAX, TftpLimits, TftpListener, TftpRequestOutcome, Transfer, TransferEvent, TransferId,
+    TransferOutput,
+};
 use tokio::net::UdpSocket;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -34,7 +37,7 @@ pub type Lookup = Arc<dyn Fn(&str) -> Option<Bytes> + Send + Sync>;
 /// The hosts that are known at an address.
 pub type HostsAt = Arc<dyn Fn(IpAddr) -> Vec<Arc<str>> + Send + Sync>;
 /// What becomes of events; called between two packets, so it must not block.
-pub type Events = Arc<dyn Fn(&Event) + Send + Sync>;
+pub type Events = Arc<dyn Fn(&TransferEvent) + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TftpError {
@@ -51,7 +54,7 @@ pub struct TftpServer {
     interface: String,
     address: Ipv4Addr,
     socket: UdpSocket,
-    listener: Listener,
+    listener: TftpListener,
     hosts: HostsAt,
     lookup: Lookup,
     events: Events,
@@ -79,8 +82,8 @@ impl TftpServer {
         let socket = bind_udp_at(interface, address, TFTP_PORT)
             .map_err(|source| TftpError::Bind { interface: name(), source })?;
         let blksize_max = firesteel_tftp::blksize_for_mtu(mtu(interface));
-        let limits = Limits { blksize_max, transfers_max: TRANSFERS_MAX, ..Limits::default() };
-        Ok(Self { interface: name(), address, socket, listener: Listener::new(limits), hosts, lookup, events })
+        let limits = TftpLimits { blksize_max, transfers_max: TRANSFERS_MAX, ..TftpLimits::default() };
+        Ok(Self { interface: name(), address, socket, listener: TftpListener::new(limits), hosts, lookup, events })
     }
 
     /// Serves until something breaks.
@@ -127,14 +130,14 @@ impl TftpServer {
     ) {
         let (hosts, lookup) = ((self.hosts)(client.ip()), Arc::clone(&self.lookup));
         match self.listener.handle_packet(Instant::now(), client, &hosts, packet, |_, path| lookup(path)) {
-            Answer::Ignore(why) => tracing::trace!(%client, ?why, "TFTP request ignored"),
-            Answer::Refuse { packet, event } => {
+            TftpRequestOutcome::Ignore(why) => tracing::trace!(%client, ?why, "TFTP request ignored"),
+            TftpRequestOutcome::Refuse { packet, event } => {
                 if let Err(error) = self.socket.send_to(&packet, client).await {
                     tracing::debug!(%client, %error, "refusing a TFTP request");
                 }
                 (self.events)(&event);
             }
-            Answer::Start { id, transfer, replaces } => {
+            TftpRequestOutcome::Start { id, transfer, replaces } => {
                 if let Some(handle) = replaces.and_then(|old| handles.remove(&old)) {
                     handle.abort();
                 }
@@ -171,13 +174,13 @@ async fn run_transfer(mut transfer: Transfer, socket: &UdpSocket, events: &Event
     loop {
         while let Some(output) = transfer.poll_output() {
             match output {
-                Output::Send(packet) => match socket.send(packet).await {
+                TransferOutput::Send(packet) => match socket.send(packet).await {
                     Ok(_) => {}
                     // The client's port is closed: its silence will end the transfer.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(error) => return Err(error),
                 },
-                Output::Event(event) => events(&event),
+                TransferOutput::Event(event) => events(&event),
             }
         }
         if transfer.is_over() {

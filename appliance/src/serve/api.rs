@@ -11,18 +11,18 @@ use firesteel_kube::{Api, Core, logs::Logs};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
-    built::certificate_time,
+    build_time::certificate_time,
     data_dir::{DataDir, is_full},
-    pki::{Names, Pki},
+    pki::{Pki, ServerNames},
     renewal::Certificates,
 };
 use crate::{
     access::{Access, AdminToken},
     http::{
+        admin_paths::FiresteelPaths,
         api::ApiServer,
         operators::Operators,
-        own::Own,
-        server::{API_CONNECTIONS, Patience, Server},
+        server::{API_CONNECTIONS, HttpTimeouts, Server},
     },
     metrics::Metrics,
 };
@@ -54,7 +54,7 @@ impl ApiListener {
         data: &DataDir,
         core: &Core,
         address: SocketAddr,
-        mut names: Names,
+        mut names: ServerNames,
         ca_years: u8,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
@@ -99,13 +99,14 @@ impl ApiListener {
         self,
         tasks: &mut JoinSet<anyhow::Result<()>>,
         core: &Core,
-        own: Own,
+        own: FiresteelPaths,
         operators: Operators,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
         let address = self.address()?;
         let Self { pki, listener, access, data, admin, logs } = self;
-        let (standings, patience, requests) = (operators.standings(), Patience::default(), metrics.requests().clone());
+        let (standings, patience, requests) =
+            (operators.client_classes(), HttpTimeouts::default(), metrics.requests().clone());
         let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, standings, patience, requests };
         tasks.spawn(Arc::clone(&access.rights).follow());

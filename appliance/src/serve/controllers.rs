@@ -4,9 +4,9 @@ use std::{fmt, sync::Arc};
 
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_config_server::{ConfigController, ConfigServerConfig, ConfigSettings};
-use firesteel_control::{BmcDriver, Config, Control, Images};
+use firesteel_control::{BmcDriver, Control, ControlConfig, Images};
 use firesteel_kube::{Core, Status};
-use firesteel_plan::skew::Minimum;
+use firesteel_plan::skew::MinimumVersions;
 use firesteel_rollout::{RolloutConfig, RolloutController};
 use firesteel_runtime::{ControllerError, Handles, InstanceKey, Runtime, StoreClock, Trust};
 use firesteel_streams::StreamIndex;
@@ -38,7 +38,7 @@ pub struct ControllersConfig {
     /// Hosts that are inspected, provisioned or deprovisioned at a time.
     pub hosts_at_once: usize,
     /// Boot images that are older stand against an upgrade.
-    pub boot_image_minimum: Minimum,
+    pub boot_image_minimum: MinimumVersions,
     /// Whether the API is told of what happens to hosts by events, which something else has to forget.
     pub tells_events: bool,
 }
@@ -92,7 +92,7 @@ impl Controllers {
             index: Arc::new(index.clone()),
             boot_image_minimum: config.boot_image_minimum,
         })?;
-        let control = Control::new(&Config {
+        let control = Control::new(&ControlConfig {
             handles,
             images: config.images,
             bmc: config.bmc,

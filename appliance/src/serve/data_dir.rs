@@ -10,7 +10,7 @@
 //! reserve        room for what must be written on a full disk
 //! ```
 //!
-//! [`super::at_rest::held`] says what of it is secret.
+//! [`super::sealing::data_at_rest`] says what of it is secret.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -2,10 +2,12 @@
 
 use std::sync::OnceLock;
 
-use firesteel_kube::{Admitted, Cause, Cell, Column, Conversion, KindInfo, Registry, Writers, builtin};
+use firesteel_kube::{
+    AdmittedObject, Cause, Cell, KindInfo, PrinterColumn, Registry, VersionConversion, Writers, builtin,
+};
 use firesteel_resources::{
     self as resources,
-    kind::{Kind, Scope, StoredAs},
+    kind::{Kind, KindScope, StoredAs},
     kinds::{ACCESS_GRANT, HALT, KINDS},
 };
 use serde_json::Value;
@@ -24,10 +26,10 @@ pub fn registry() -> Registry {
 }
 
 fn info(kind: &'static Kind) -> KindInfo {
-    let columns: Vec<Column> = kind
+    let columns: Vec<PrinterColumn> = kind
         .columns
         .iter()
-        .map(|column| Column {
+        .map(|column| PrinterColumn {
             name: column.name,
             column_type: column.type_,
             description: column.description,
@@ -40,7 +42,7 @@ fn info(kind: &'static Kind) -> KindInfo {
         short_names: kind.short_names,
         categories: kind.categories,
         requests: if kind.kind == ACCESS_GRANT.kind { &[CERTIFICATE_REQUEST] } else { &[] },
-        namespaced: kind.scope == Scope::Namespaced,
+        namespaced: kind.scope == KindScope::Namespaced,
         has_status: kind.has_status,
         is_record: kind.read_only,
         // A fleet is stopped whatever the disk says.
@@ -62,7 +64,7 @@ fn info(kind: &'static Kind) -> KindInfo {
     }
 }
 
-fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<Cause>> {
+fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<AdmittedObject, Vec<Cause>> {
     let admission = resources::admit(kind, new, old);
     if !admission.causes.is_empty() {
         return Err(admission.causes);
@@ -70,13 +72,13 @@ fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<Admitted, 
     if let Some(stored_as) = &kind.stored_as {
         admit_stored(kind, stored_as, new, old)?;
     }
-    Ok(Admitted { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
+    Ok(AdmittedObject { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
 }
 
 /// A version's conversion as the API server takes it.
 #[must_use]
-pub fn conversion(stored_as: &StoredAs) -> Conversion {
-    Conversion {
+pub fn conversion(stored_as: &StoredAs) -> VersionConversion {
+    VersionConversion {
         to_stored: stored_as.conversion.to_v1beta2,
         from_stored: stored_as.conversion.to_v1beta1,
         annotation: stored_as.annotation,

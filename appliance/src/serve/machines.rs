@@ -22,7 +22,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use super::{
     controllers::{Controllers, ControllersConfig},
     data_dir::DataDir,
-    network::{self, Served},
+    network::{self, ServedNetwork},
     pki::Pki,
     settings::Settings,
     streams::FollowedStreams,
@@ -31,21 +31,21 @@ use crate::http::{
     agent::AgentServer,
     boot::BootServer,
     boot_files::{self, BootFiles, KeptBootFiles},
+    client_classes,
     config::{self, ConfigServer},
-    door::Standings,
+    connection_admission::Standings,
     images::ImageFiles,
-    known,
-    server::{CONNECTIONS, Patience, Server},
+    server::{CONNECTIONS, HttpTimeouts, Server},
 };
 use crate::{
     metrics::Metrics,
     net::tftp::HostsAt,
-    way_out::{WayOut, datagram_listeners},
+    outbound::{OutboundRuntime, datagram_listeners},
 };
 
 /// Bound and ready; no machine is answered yet.
 #[derive(Debug)]
-pub struct Machines {
+pub struct MachineServices {
     controllers: Controllers,
     services: network::Services,
     listeners: Listeners,
@@ -64,15 +64,15 @@ struct Listeners {
     config: ConfigServer,
 }
 
-impl Machines {
+impl MachineServices {
     /// # Errors
     /// What kept a part from being made ready: files, another DHCP server, a port.
     pub async fn open(
-        network: &Served,
+        network: &ServedNetwork,
         settings: &Settings,
         data: &DataDir,
         (core, clock): (&Core, &StoreClock),
-        (pki, streams, way_out): (&Pki, &FollowedStreams, &WayOut),
+        (pki, streams, way_out): (&Pki, &FollowedStreams, &OutboundRuntime),
     ) -> anyhow::Result<Self> {
         let endpoints =
             Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
@@ -97,7 +97,7 @@ impl Machines {
         let control = &controllers.control;
         let asked = control.clone();
         let hosts: HostsAt = Arc::new(move |address| asked.hosts_at(address));
-        let standings = known::standings(network.address.into(), Arc::clone(&hosts));
+        let standings = client_classes::client_classes(network.address.into(), Arc::clone(&hosts));
         let services = network::Services::open(network, settings, data, control, (&files, hosts), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
@@ -142,7 +142,7 @@ impl Machines {
         let counted = metrics.requests().clone();
         let server = |name, listener, tls| {
             let (standings, requests) = (standings.clone(), counted.clone());
-            Server { name, listener, tls, share: CONNECTIONS, standings, patience: Patience::default(), requests }
+            Server { name, listener, tls, share: CONNECTIONS, standings, patience: HttpTimeouts::default(), requests }
         };
         metrics.with_controllers(&controllers, boot.images.store().clone());
         let requests = metrics.requests().clone();
@@ -189,7 +189,7 @@ async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::
 }
 
 /// Where this process listens: nothing that a user names is connected to there.
-pub(super) fn own_listeners(network: &Served, settings: &Settings, api: SocketAddr) -> Vec<SocketAddr> {
+pub(super) fn own_listeners(network: &ServedNetwork, settings: &Settings, api: SocketAddr) -> Vec<SocketAddr> {
     let named = settings.config_host.as_deref().and_then(config_address);
     let addresses = [IpAddr::V4(network.address)].into_iter().chain(named);
     let config_ports = [Some(settings.config_port), settings.config_plain_port].into_iter().flatten();
@@ -203,7 +203,7 @@ pub(super) fn config_address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-fn config_settings(network: &Served, settings: &Settings) -> ConfigSettings {
+fn config_settings(network: &ServedNetwork, settings: &Settings) -> ConfigSettings {
     ConfigSettings {
         host: settings.config_host.clone(),
         port: settings.config_port,
@@ -225,11 +225,11 @@ fn asker_rule(mode: NetworkMode) -> AskerRule {
 
 fn controllers_config(
     data: &DataDir,
-    (network, settings): (&Served, &Settings),
+    (network, settings): (&ServedNetwork, &Settings),
     (core, clock): (&Core, &StoreClock),
     pki: &Pki,
     (endpoints, files, kept): (Endpoints, &BootFiles, Option<&KeptBootFiles>),
-    (images, way_out): (Arc<dyn Images>, &WayOut),
+    (images, way_out): (Arc<dyn Images>, &OutboundRuntime),
 ) -> anyhow::Result<ControllersConfig> {
     let consoles = settings.console.iter().map(|console| format!("console={console}"));
     let kernel_arguments = KernelArguments::new(consoles).context("--console")?;

@@ -5,7 +5,7 @@
 //! packed. What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB) and answers of the
 //! API.
 
-use firesteel_boot::sightings::{HOSTS_MAX, STRANGERS_MAX};
+use firesteel_boot::boot_sightings::{HOSTS_MAX, STRANGERS_MAX};
 use firesteel_control::{CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
 use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
 use firesteel_ignition::CONFIG_BYTES_MAX;
@@ -48,17 +48,17 @@ const BOOTING_BYTES: usize = 2 * KIB;
 
 /// A part of the sum.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct MemoryShare {
     pub what: &'static str,
     pub bytes: usize,
 }
 
-const fn part(what: &'static str, bytes: usize) -> Part {
-    Part { what, bytes }
+const fn part(what: &'static str, bytes: usize) -> MemoryShare {
+    MemoryShare { what, bytes }
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 21] = [
+pub const PARTS: [MemoryShare; 21] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.

@@ -13,16 +13,14 @@
 //! All tasks live in one set: the first that fails, or panics, ends the process, and whoever
 //! supervises it starts it again; every part goes on from what is on disk.
 //!
-//! What is stored keeps no process from starting: a network that cannot be served ([`servable`]) leaves the API, until
-//! it can be, and the process begins again with machines ([`begin_again`]). Damage does not end the process either, and
-//! starting it again would not help: a database that cannot be opened leaves an API that says so ([`unopened`]), and
-//! what machines are served by and cannot be read leaves the API alone ([`withheld`]).
+//! What is stored keeps no process from starting: a network that cannot be served ([`network_check`]) leaves the API,
+//! until it can be, and the process begins again with machines ([`restart`]). Damage does not end the process either,
+//! and starting it again would not help: a database that cannot be opened leaves an API that says so
+//! ([`unopened_store`]), and what machines are served by and cannot be read leaves the API alone ([`network_problem`]).
 
-mod alone;
 pub mod api;
-pub mod at_rest;
-mod begin_again;
-pub mod built;
+mod api_only;
+pub mod build_time;
 pub mod controllers;
 pub mod data_dir;
 pub mod dhcp_clients;
@@ -31,20 +29,22 @@ mod log;
 pub mod machines;
 pub mod memory;
 pub mod network;
+mod network_check;
+mod network_problem;
 mod network_status;
 mod no_controller;
 pub mod pki;
 mod pods;
 pub mod renewal;
 mod reserved;
-mod room;
-mod servable;
+mod restart;
+mod room_keeper;
+pub mod sealing;
 pub mod settings;
 mod store_check;
+mod store_upkeep;
 pub mod streams;
-mod unopened;
-mod upkeep;
-mod withheld;
+mod unopened_store;
 
 use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
@@ -61,20 +61,20 @@ use tokio::{
 use crate::{
     audit::Audit,
     backup::{Backups, serve::log_lineage},
-    http::{operators::Operators, own::Own},
+    http::{admin_paths::FiresteelPaths, operators::Operators},
     metrics::Metrics,
+    outbound::OutboundRuntime,
     privacy,
-    way_out::WayOut,
 };
 use api::ApiListener;
-use at_rest::KeyFile;
-use begin_again::BeginAgain;
 use data_dir::DataDir;
-use machines::Machines;
-use pki::Names;
+use machines::MachineServices;
+use network_problem::NetworkProblem;
+use pki::ServerNames;
+use restart::RestartRequest;
+use sealing::KeyFile;
 use settings::Settings;
 use streams::FollowedStreams;
-use withheld::Withheld;
 
 /// How long we listen for another DHCP server before we become one.
 const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
@@ -92,21 +92,21 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         tracing::debug!("a TLS provider was installed already");
     }
     let data = DataDir::open(&settings.data)?;
-    let room = room::open(&data.path(""));
+    let room = room_keeper::open(&data.path(""));
     let data = data.with_room(Arc::clone(&room));
     let database = data.path("resources.db");
     let (key_file, store) = match open_database(&settings, &database, &room) {
         Ok(opened) => opened,
-        Err(error) => match unopened::why(&error, &data.path("")) {
-            Some(why) => return unopened::serve(&settings, &data, why).await,
+        Err(error) => match unopened_store::unopened_reason(&error, &data.path("")) {
+            Some(why) => return unopened_store::serve(&settings, &data, why).await,
             None => return Err(error),
         },
     };
     match serve(&settings, &data, room, (key_file, store)).await {
-        Err(error) if error.is::<BeginAgain>() => {
+        Err(error) if error.is::<RestartRequest>() => {
             // With its last lines.
             drop(log);
-            Err(begin_again::in_its_place())
+            Err(restart::in_its_place())
         }
         ended => ended,
     }
@@ -120,8 +120,8 @@ async fn serve(
     (key_file, store): (KeyFile, Store),
 ) -> anyhow::Result<()> {
     let core = open_core(store).await?;
-    room::halt_where_nothing_is_stored(&core).await?;
-    let clock = StoreClock::new(&core, Arc::new(Tokio::new()), built::built_at());
+    room_keeper::halt_where_nothing_is_stored(&core).await?;
+    let clock = StoreClock::new(&core, Arc::new(Tokio::new()), build_time::built_at());
     // Before anything else: the next start is to know that this clock was in use.
     clock.record().await;
     let key_file = Arc::new(key_file);
@@ -130,7 +130,8 @@ async fn serve(
     let audit = Audit::open(&data.path("audit"))?;
     let metrics = Metrics::open(core.store(), &data.path(""), &audit, settings.metrics_token.as_deref())?;
     metrics.with_clock(&clock);
-    let own = Own::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key).with_clock(clock.clone());
+    let own = FiresteelPaths::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key)
+        .with_clock(clock.clone());
     let mut tasks = JoinSet::new();
     // Its threads live until the end.
     let _way_out = if settings.api_only {
@@ -140,19 +141,19 @@ async fn serve(
         match serve_machines(&mut tasks, settings, data, (&core, &clock), parts).await {
             Ok(way_out) => way_out,
             Err(error) => {
-                let Some(withheld) = withheld::why(&error) else { return Err(error) };
+                let Some(withheld) = network_problem::network_problem(&error) else { return Err(error) };
                 tracing::error!("no machine is served: {withheld}");
-                if matches!(withheld, Withheld::Unservable(_)) {
-                    tasks.spawn(servable::wait(core.clone(), settings.clone()));
-                    tasks.spawn(network_status::tell(core.clone(), settings.clone(), None));
+                if matches!(withheld, NetworkProblem::Unservable(_)) {
+                    tasks.spawn(network_check::wait(core.clone(), settings.clone()));
+                    tasks.spawn(network_status::write_network_status(core.clone(), settings.clone(), None));
                 }
                 let why = Some(withheld.to_string());
                 serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), why).await?
             }
         }
     };
-    upkeep::spawn(&mut tasks, &core, key_file);
-    room::spawn(&mut tasks, &core, room);
+    store_upkeep::spawn(&mut tasks, &core, key_file);
+    room_keeper::spawn(&mut tasks, &core, room);
     until_signal(tasks).await
 }
 
@@ -162,17 +163,17 @@ async fn serve_alone(
     settings: &Settings,
     data: &DataDir,
     (core, clock): (&Core, &StoreClock),
-    (own, metrics): (Own, Metrics),
+    (own, metrics): (FiresteelPaths, Metrics),
     why: Option<String>,
-) -> anyhow::Result<WayOut> {
-    let names = Names { addresses: Vec::new(), names: Vec::new() };
+) -> anyhow::Result<OutboundRuntime> {
+    let names = ServerNames { addresses: Vec::new(), names: Vec::new() };
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
     api.spawn(tasks, core, own, Operators::default(), &metrics)?;
-    tasks.spawn(alone::tell_hosts(core.clone(), why));
+    tasks.spawn(api_only::mark_hosts_not_ready(core.clone(), why));
     tasks.spawn(follow_clock(clock.clone()));
     // Without machines, too: it may be where images are got for bundles.
-    let way_out = WayOut::open(&settings.outward, vec![address])?;
+    let way_out = OutboundRuntime::open(&settings.outward, vec![address])?;
     FollowedStreams::open(data, settings, core, &way_out)?.spawn(tasks);
     let kubeconfig = data.path("admin.kubeconfig");
     tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
@@ -185,10 +186,10 @@ async fn serve_machines(
     settings: &Settings,
     data: &DataDir,
     (core, clock): (&Core, &StoreClock),
-    (own, metrics): (Own, Metrics),
-) -> anyhow::Result<WayOut> {
+    (own, metrics): (FiresteelPaths, Metrics),
+) -> anyhow::Result<OutboundRuntime> {
     let network = network::open(core, settings).await?;
-    let mut names = Names { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
+    let mut names = ServerNames { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
     match settings.config_host.as_deref().map(|host| (host, machines::config_address(host))) {
         Some((_, Some(address))) => names.addresses.push(address),
         Some((name, None)) => names.names.push(name.to_ascii_lowercase()),
@@ -196,15 +197,16 @@ async fn serve_machines(
     }
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
-    let way_out = WayOut::open(&settings.outward, machines::own_listeners(&network, settings, address))?;
+    let way_out = OutboundRuntime::open(&settings.outward, machines::own_listeners(&network, settings, address))?;
     let streams = FollowedStreams::open(data, settings, core, &way_out)?;
-    let machines = Machines::open(&network, settings, data, (core, clock), (&api.pki, &streams, &way_out)).await?;
+    let machines =
+        MachineServices::open(&network, settings, data, (core, clock), (&api.pki, &streams, &way_out)).await?;
     let own = own.with_control(machines.control().clone());
     let operators = Operators::new(Some(IpAddr::V4(network.address)));
     api.with_logs(machines.logs()).spawn(tasks, core, own, operators, &metrics)?;
-    streams.tells(machines.control()).spawn(tasks);
+    streams.with_control(machines.control()).spawn(tasks);
     machines.spawn(tasks, core, &metrics);
-    tasks.spawn(network_status::tell(core.clone(), settings.clone(), Some(network.clone())));
+    tasks.spawn(network_status::write_network_status(core.clone(), settings.clone(), Some(network.clone())));
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
     }

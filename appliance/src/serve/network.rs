@@ -12,27 +12,27 @@ use bytes::Bytes;
 use firesteel_boot::{Endpoints, autoexec};
 use firesteel_control::{Control, NetworkEvent};
 use firesteel_dhcp as dhcp;
-use firesteel_kube::{Change, Core, Objects};
+use firesteel_kube::{Core, ObjectChange, Objects};
 use firesteel_resources::{
     BareMetalHost, Provisioning,
     bare_metal_host::annotations::RESERVED_ADDRESS,
-    provisioning::{Network, NetworkMode},
+    provisioning::{NetworkMode, ProvisioningNetwork},
 };
 use tokio::task::JoinSet;
 
 use super::{
     data_dir::DataDir,
     dhcp_clients::{boot_answers, dhcp_events},
+    network_check,
+    network_problem::NetworkProblem,
     reserved::{KnownHosts, note_host, reservations},
-    servable,
     settings::Settings,
-    withheld::Withheld,
 };
 use crate::{
     http::boot_files::BootFiles,
     net::{
         dhcp::{DhcpHandle, DhcpServer},
-        rogue,
+        rogue_server,
         tftp::{HostsAt, TftpServer},
     },
 };
@@ -43,10 +43,10 @@ const LEASE_TIME: Duration = Duration::from_secs(3600);
 
 /// The network that this process serves.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct ServedNetwork {
     pub interface: String,
     pub address: Ipv4Addr,
-    pub network: Network,
+    pub network: ProvisioningNetwork,
     /// Networks behind relays.
     pub relayed: Vec<dhcp::Subnet>,
 }
@@ -54,25 +54,26 @@ pub struct Served {
 /// Reads the Provisioning object, making it from the file at the first start.
 ///
 /// # Errors
-/// When a file or a flag is wrong. What is stored and cannot be served is [`Withheld`]: the API goes on without it.
-pub(super) async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
-    let provisioning = match (servable::stored(core).await?, &settings.provisioning) {
+/// When a file or a flag is wrong. What is stored and cannot be served is [`NetworkProblem`]: the API goes on without
+/// it.
+pub(super) async fn open(core: &Core, settings: &Settings) -> anyhow::Result<ServedNetwork> {
+    let provisioning = match (network_check::stored(core).await?, &settings.provisioning) {
         (Some(stored), Some(path)) => {
-            servable::warn_of_another(path, &stored);
+            network_check::warn_of_another(path, &stored);
             stored
         }
         (Some(stored), None) => stored,
         (None, Some(path)) => {
-            let object: Provisioning = servable::read(path)?;
-            let objects = servable::objects(core)?;
+            let object: Provisioning = network_check::read(path)?;
+            let objects = network_check::objects(core)?;
             objects.create(&object).await.map_err(|status| anyhow::anyhow!("{}: {}", path.display(), status.message))?
         }
-        (None, None) => return Err(Withheld::Unservable(servable::NONE_STORED.to_owned()).into()),
+        (None, None) => return Err(NetworkProblem::Unservable(network_check::NONE_STORED.to_owned()).into()),
     };
-    servable::served(&provisioning, settings)
+    network_check::served(&provisioning, settings)
 }
 
-impl Served {
+impl ServedNetwork {
     /// Whether a running process can go over to that network: all else needs other sockets.
     pub(super) fn takes_over(&self, wanted: &Self) -> bool {
         let key = |served: &Self| (served.network.mode, served.network.address, served.network.cidr);
@@ -84,7 +85,7 @@ impl Served {
 ///
 /// # Errors
 /// What of it cannot be served.
-pub(super) fn check_dhcp(served: &Served) -> anyhow::Result<()> {
+pub(super) fn check_dhcp(served: &ServedNetwork) -> anyhow::Result<()> {
     // Hosts reserve addresses when all else is served.
     dhcp_config(served, None)?.check().context("spec, with the networks of --relayed")
 }
@@ -94,7 +95,7 @@ pub(super) fn check_dhcp(served: &Served) -> anyhow::Result<()> {
 pub struct Services {
     dhcp: Option<(DhcpServer, DhcpHandle)>,
     tftp: Option<TftpServer>,
-    served: Served,
+    served: ServedNetwork,
     settings: Settings,
 }
 
@@ -104,7 +105,7 @@ impl Services {
     /// # Errors
     /// When another server answers, or a socket cannot be had.
     pub async fn open(
-        served: &Served,
+        served: &ServedNetwork,
         settings: &Settings,
         data: &DataDir,
         control: &Control,
@@ -152,7 +153,7 @@ impl Services {
 
 async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result<()> {
     tracing::info!(interface, seconds = super::LISTEN_FOR_OTHERS.as_secs(), "listening for other DHCP servers");
-    match rogue::find(interface, super::LISTEN_FOR_OTHERS).await.context("looking for other DHCP servers")? {
+    match rogue_server::find(interface, super::LISTEN_FOR_OTHERS).await.context("looking for other DHCP servers")? {
         None => Ok(()),
         Some(other) if allowed => {
             tracing::warn!(interface, %other, "another DHCP server answers here; serving all the same, as told");
@@ -166,7 +167,7 @@ async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result
 }
 
 /// Without `hosts`, which are not read yet, nobody is a stranger. What they reserve comes on top ([`reservations`]).
-fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dhcp::Config> {
+fn dhcp_config(served: &ServedNetwork, hosts: Option<&KnownHosts>) -> anyhow::Result<dhcp::DhcpConfig> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
@@ -174,9 +175,9 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
     let network = &served.network;
     let cidr = network.cidr.context("provisioningNetworkCIDR is needed")?;
     let base = v4(cidr.network()).context("provisioningNetworkCIDR: only IPv4 is served yet")?;
-    let block = dhcp::Network { address: base, prefix_length: cidr.prefix_len() };
+    let block = dhcp::Ipv4Network { address: base, prefix_length: cidr.prefix_len() };
     let range = network.range.and_then(|(first, last)| Some(dhcp::Pool { first: v4(first)?, last: v4(last)? }));
-    Ok(dhcp::Config {
+    Ok(dhcp::DhcpConfig {
         server_address: served.address,
         local: dhcp::Subnet {
             network: block,
@@ -194,7 +195,7 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
 }
 
 /// The range without the network's own and its broadcast address, which upstream's rules take and no host can have.
-fn pool_of_hosts(block: dhcp::Network, range: dhcp::Pool) -> Option<dhcp::Pool> {
+fn pool_of_hosts(block: dhcp::Ipv4Network, range: dhcp::Pool) -> Option<dhcp::Pool> {
     let inner = |address: Ipv4Addr, by: i32| {
         if block.is_host(address) { address } else { u32::from(address).saturating_add_signed(by).into() }
     };
@@ -203,7 +204,7 @@ fn pool_of_hosts(block: dhcp::Network, range: dhcp::Pool) -> Option<dhcp::Pool> 
 }
 
 fn open_tftp(
-    served: &Served,
+    served: &ServedNetwork,
     control: &Control,
     (files, hosts): (&BootFiles, HostsAt),
     endpoints: Endpoints,
@@ -218,32 +219,32 @@ fn open_tftp(
         loaders.get(name).map(|blob| blob.bytes.clone())
     });
     let control = control.clone();
-    let events = Arc::new(move |event: &firesteel_tftp::Event| tftp_event(&control, event));
+    let events = Arc::new(move |event: &firesteel_tftp::TransferEvent| tftp_event(&control, event));
     TftpServer::open(&served.interface, served.address, hosts, lookup, events).context("starting TFTP")
 }
 
-fn tftp_event(control: &Control, event: &firesteel_tftp::Event) {
-    use firesteel_tftp::Event;
+fn tftp_event(control: &Control, event: &firesteel_tftp::TransferEvent) {
+    use firesteel_tftp::TransferEvent;
     match event {
-        Event::Finished { client, file, bytes, .. } => {
+        TransferEvent::Finished { client, file, bytes, .. } => {
             let note = NetworkEvent::Loader { file: file.clone(), bytes: *bytes, via: "tftp" };
             control.note_address(client.ip(), note);
         }
-        Event::Failed { client, file, reason, bytes_acknowledged } => {
+        TransferEvent::Failed { client, file, reason, bytes_acknowledged } => {
             let reason = format!("{reason:?} after {bytes_acknowledged} bytes");
             control.note_address(client.ip(), NetworkEvent::LoaderFailed { file: file.clone(), reason });
         }
-        Event::Refused { client, file, reason } => {
+        TransferEvent::Refused { client, file, reason } => {
             let file = file.clone().unwrap_or_default();
             control.note_address(client.ip(), NetworkEvent::LoaderFailed { file, reason: (*reason).to_owned() });
         }
-        Event::Started { .. } | Event::Probed { .. } => {}
+        TransferEvent::Started { .. } | TransferEvent::Probed { .. } => {}
     }
 }
 
 /// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and what may
 /// change in the Provisioning object while we serve (pool, gateway, DNS, NTP).
-async fn follow(core: Core, handle: DhcpHandle, mut served: Served, settings: Settings) -> anyhow::Result<()> {
+async fn follow(core: Core, handle: DhcpHandle, mut served: ServedNetwork, settings: Settings) -> anyhow::Result<()> {
     let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
     let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
     let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
@@ -256,12 +257,12 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served, settings: Se
             change = hosts.next() => {
                 let change = change.map_err(failed)?;
                 let was_read = all_read;
-                all_read |= matches!(change, Change::Synced);
+                all_read |= matches!(change, ObjectChange::Synced);
                 note_host(&mut known, change) || all_read != was_read
             }
             change = networks.next() => match change.map_err(failed)? {
-                Change::Applied(object) => adopt_network(&mut served, &object, &settings),
-                Change::Deleted(_) | Change::Synced | Change::Undecodable { .. } => false,
+                ObjectChange::Applied(object) => adopt_network(&mut served, &object, &settings),
+                ObjectChange::Deleted(_) | ObjectChange::Synced | ObjectChange::Undecodable { .. } => false,
             },
         };
         // A host that is not read yet must not be taken for a stranger.
@@ -283,8 +284,8 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served, settings: Se
 
 /// Takes over what can change without new sockets; the rest waits for a restart, and the object says so
 /// ([`super::network_status`]).
-fn adopt_network(served: &mut Served, object: &Provisioning, settings: &Settings) -> bool {
-    let wanted = match servable::wanted(object, settings) {
+fn adopt_network(served: &mut ServedNetwork, object: &Provisioning, settings: &Settings) -> bool {
+    let wanted = match network_check::wanted(object, settings) {
         Ok(wanted) => wanted,
         Err(why) => {
             tracing::warn!(%why, "the Provisioning object cannot be served: the network stays as it was");
@@ -308,13 +309,13 @@ mod tests {
     use super::*;
     use crate::serve::settings::RawSettings;
 
-    fn served(more: &Value) -> Served {
+    fn served(more: &Value) -> ServedNetwork {
         let mut spec = json!({"provisioningIP": "10.77.0.1", "provisioningNetworkCIDR": "10.77.0.0/24",
             "provisioningDHCPRange": "10.77.0.10,10.77.0.20", "provisioningInterface": "s0"});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
         let raw = RawSettings { data: Some("/d".into()), api_only: true, ..RawSettings::default() };
-        servable::wanted(&serde_json::from_value(object).unwrap(), &raw.check().unwrap()).unwrap()
+        network_check::wanted(&serde_json::from_value(object).unwrap(), &raw.check().unwrap()).unwrap()
     }
 
     /// An interface that the object names is none of ours where a flag names it: all else is taken over, as the object's
@@ -335,11 +336,11 @@ mod tests {
         let wider = json!({"provisioningDHCPRange": "10.77.0.10,10.77.0.30", "provisioningInterface": "s1"});
         for (flag, is_taken) in [(Some("s0"), true), (None, false)] {
             let settings = settings(flag);
-            let mut now = servable::wanted(&of(json!({})), &settings).unwrap();
+            let mut now = network_check::wanted(&of(json!({})), &settings).unwrap();
             assert_eq!(adopt_network(&mut now, &of(wider.clone()), &settings), is_taken, "{flag:?}");
             let last = now.network.range.unwrap().1;
             assert_eq!(last == IpAddr::V4(address(30)), is_taken, "{flag:?}");
-            assert_eq!(now.takes_over(&servable::wanted(&of(wider.clone()), &settings).unwrap()), is_taken);
+            assert_eq!(now.takes_over(&network_check::wanted(&of(wider.clone()), &settings).unwrap()), is_taken);
             let mode = of(json!({"provisioningNetwork": "Unmanaged"}));
             assert!(!adopt_network(&mut now, &mode, &settings) && now.network.mode == NetworkMode::Managed);
         }

@@ -1,12 +1,12 @@
 //! The condition `Degraded` of the Provisioning object, in upstream's words: present while what is stored is not what
 //! this process serves. Without it the network is served as it stands there.
 
-use firesteel_kube::{Change, Core, Objects, Part, Status};
+use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects, Status};
 use firesteel_resources::{Condition, Provisioning, admit, kinds::PROVISIONING, no_controller};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{network::Served, servable, settings::Settings};
+use super::{network::ServedNetwork, network_check, settings::Settings};
 
 const TYPE: &str = "Degraded";
 /// Upstream's word for what cannot be served.
@@ -18,12 +18,16 @@ const RESTART: &str = "RestartNeeded";
 ///
 /// # Errors
 /// When the store fails.
-pub(super) async fn tell(core: Core, settings: Settings, runs: Option<Served>) -> anyhow::Result<()> {
+pub(super) async fn write_network_status(
+    core: Core,
+    settings: Settings,
+    runs: Option<ServedNetwork>,
+) -> anyhow::Result<()> {
     let failed = |status: Status| anyhow::anyhow!(status.message);
     let objects: Objects<Value> = Objects::new(&core, PROVISIONING.group, PROVISIONING.kind).map_err(failed)?;
     let mut changes = objects.subscribe().await.map_err(failed)?;
     loop {
-        let Change::Applied(object) = changes.next().await.map_err(failed)? else { continue };
+        let ObjectChange::Applied(object) = changes.next().await.map_err(failed)? else { continue };
         let Ok(provisioning) = admit::decode::<Provisioning>(&object) else { continue };
         let wanted = degraded(&provisioning, &settings, runs.as_ref());
         let now = Timestamp::now();
@@ -31,7 +35,7 @@ pub(super) async fn tell(core: Core, settings: Settings, runs: Option<Served>) -
         if !put(&mut object.clone()) {
             continue;
         }
-        let told = objects.modify("", &provisioning.metadata.name, Part::Status, |object| {
+        let told = objects.modify("", &provisioning.metadata.name, ObjectPart::Status, |object| {
             put(object);
         });
         if let Err(status) = told.await {
@@ -41,10 +45,10 @@ pub(super) async fn tell(core: Core, settings: Settings, runs: Option<Served>) -
     }
 }
 
-fn degraded(object: &Provisioning, settings: &Settings, runs: Option<&Served>) -> Option<Condition> {
+fn degraded(object: &Provisioning, settings: &Settings, runs: Option<&ServedNetwork>) -> Option<Condition> {
     let told = |reason: &str, text: String| Some(Condition::new(TYPE, true, reason, text));
     let stays = "; the network as it was is served until the appliance is started again";
-    match (servable::served(object, settings), runs) {
+    match (network_check::served(object, settings), runs) {
         (Err(error), None) => told(INVALID, format!("{error:#}")),
         (Err(error), Some(_)) => told(INVALID, format!("{error:#}{stays}")),
         (Ok(wanted), Some(runs)) if !runs.takes_over(&wanted) => told(
@@ -73,7 +77,7 @@ mod tests {
         let settings = raw.check().unwrap();
         let spec =
             json!({"provisioningNetwork": "Disabled", "provisioningIP": "127.0.0.1", "provisioningInterface": "lo"});
-        let runs = servable::served(&object(&spec), &settings).unwrap();
+        let runs = network_check::served(&object(&spec), &settings).unwrap();
         assert_eq!(degraded(&object(&spec), &settings, Some(&runs)), None);
         assert_eq!(degraded(&object(&spec), &settings, None), None, "the process begins again");
         let v6 = json!({"provisioningNetwork": "Disabled", "provisioningIP": "fd00::1", "provisioningInterface": "lo"});

@@ -3,7 +3,7 @@
 //!
 //! The status of a BareMetalHost is the planner's, which says this itself.
 
-use firesteel_kube::{Change, Core, Objects, Part, Status};
+use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects, Status};
 use firesteel_resources::{
     kind::Kind,
     kinds::{BARE_METAL_HOST, KINDS},
@@ -30,16 +30,16 @@ async fn follow(core: Core, kind: &'static Kind) -> anyhow::Result<()> {
     let objects: Objects<Value> = Objects::new(&core, kind.group, kind.kind).map_err(failed)?;
     let mut changes = objects.subscribe().await.map_err(failed)?;
     loop {
-        let Change::Applied(object) = changes.next().await.map_err(failed)? else { continue };
+        let ObjectChange::Applied(object) = changes.next().await.map_err(failed)? else { continue };
         let now = Timestamp::now();
-        if !no_controller::tell(kind, &mut object.clone(), now) {
+        if !no_controller::set_no_controller(kind, &mut object.clone(), now) {
             continue;
         }
         let name = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         let (namespace, name) = (name("namespace"), name("name"));
-        let part = if kind.has_status { Part::Status } else { Part::Main };
+        let part = if kind.has_status { ObjectPart::Status } else { ObjectPart::Main };
         let told = objects.modify(namespace, name, part, |object| {
-            no_controller::tell(kind, object, now);
+            no_controller::set_no_controller(kind, object, now);
         });
         if let Err(status) = told.await {
             // It is tried again with the next change, and at the next start.
@@ -53,7 +53,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
     use std::time::Duration;
 
-    use firesteel_store::{Memory, Store};
+    use firesteel_store::{MemoryMedium, Store};
     use serde_json::json;
 
     use super::*;
@@ -71,7 +71,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_object_is_told_once_and_again_after_a_change_and_a_restart() {
-        let core = Core::new(Store::in_memory(&Memory::new()), kinds::registry());
+        let core = Core::new(Store::in_memory(&MemoryMedium::new()), kinds::registry());
         core.ensure_namespace("default").await.unwrap();
         let objects: Objects<Value> = Objects::new(&core, "metal3.io", "HostFirmwareSettings").unwrap();
         let object =

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::{
     api,
-    built::certificate_time,
+    build_time::certificate_time,
     data_dir::DataDir,
-    pki::{CaState, NotTakenBack, Pki, TakenBack},
+    pki::{CaStatus, Pki, UndoRotationError, UndoneRotation},
 };
 use crate::{access::Access, metrics::Metrics};
 
@@ -18,9 +18,9 @@ const LOOKED_EVERY: Duration = Duration::from_secs(3600);
 
 /// What depends on certificates. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Certificates(Arc<Inner>);
+pub struct Certificates(Arc<RenewalContext>);
 
-struct Inner {
+struct RenewalContext {
     pki: Pki,
     data: DataDir,
     access: Access,
@@ -30,9 +30,9 @@ struct Inner {
     admin: String,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for RenewalContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inner").field("pki", &self.pki).finish_non_exhaustive()
+        f.debug_struct("RenewalContext").field("pki", &self.pki).finish_non_exhaustive()
     }
 }
 
@@ -47,7 +47,7 @@ impl Certificates {
         (address, admin): (SocketAddr, &str),
     ) -> Self {
         let (pki, data, access, metrics) = (pki.clone(), data.clone(), access.clone(), metrics.clone());
-        Self(Arc::new(Inner { pki, data, access, metrics, address, admin: admin.to_owned() }))
+        Self(Arc::new(RenewalContext { pki, data, access, metrics, address, admin: admin.to_owned() }))
     }
 
     /// Makes anew what is near its end.
@@ -57,16 +57,16 @@ impl Certificates {
     pub fn renew(&self, now: Timestamp) -> anyhow::Result<()> {
         self.0.pki.renew(now)?;
         self.0.access.credentials.clients.renew(&self.0.data, now)?;
-        self.told()
+        self.publish_certificates()
     }
 
     /// Begins an overlap with a new CA, or says which there is.
     ///
     /// # Errors
     /// As [`Certificates::renew`].
-    pub fn rotate(&self, now: Timestamp) -> anyhow::Result<CaState> {
+    pub fn rotate(&self, now: Timestamp) -> anyhow::Result<CaStatus> {
         self.0.pki.rotate(now)?;
-        self.told()?;
+        self.publish_certificates()?;
         Ok(self.0.pki.ca_state())
     }
 
@@ -74,7 +74,7 @@ impl Certificates {
     ///
     /// # Errors
     /// As [`Certificates::renew`].
-    pub fn state(&self, now: Timestamp) -> anyhow::Result<CaState> {
+    pub fn state(&self, now: Timestamp) -> anyhow::Result<CaStatus> {
         self.renew(now)?;
         Ok(self.0.pki.ca_state())
     }
@@ -83,9 +83,9 @@ impl Certificates {
     ///
     /// # Errors
     /// As [`Certificates::renew`].
-    pub fn finish(&self, now: Timestamp) -> anyhow::Result<Option<CaState>> {
+    pub fn finish(&self, now: Timestamp) -> anyhow::Result<Option<CaStatus>> {
         let is_done = self.0.pki.finish(now)?;
-        self.told()?;
+        self.publish_certificates()?;
         Ok(is_done.then(|| self.0.pki.ca_state()))
     }
 
@@ -93,15 +93,15 @@ impl Certificates {
     ///
     /// # Errors
     /// As [`Certificates::renew`].
-    pub fn undo(&self, now: Timestamp) -> anyhow::Result<Result<(TakenBack, CaState), NotTakenBack>> {
+    pub fn undo(&self, now: Timestamp) -> anyhow::Result<Result<(UndoneRotation, CaStatus), UndoRotationError>> {
         let taken_back = self.0.pki.undo(now)?;
-        self.told()?;
+        self.publish_certificates()?;
         Ok(taken_back.map(|what| (what, self.0.pki.ca_state())))
     }
 
     /// The admin's kubeconfig has the CA, and monitoring the ends.
-    fn told(&self) -> anyhow::Result<()> {
-        let Inner { pki, data, metrics, address, admin, .. } = &*self.0;
+    fn publish_certificates(&self) -> anyhow::Result<()> {
+        let RenewalContext { pki, data, metrics, address, admin, .. } = &*self.0;
         metrics.with_rotation(pki.ca_state().begun);
         for (name, ends) in pki.ends()? {
             metrics.with_certificate(name, ends);

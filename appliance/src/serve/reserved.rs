@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use firesteel_dhcp as dhcp;
 use firesteel_facts::Mac;
-use firesteel_kube::Change;
+use firesteel_kube::ObjectChange;
 use firesteel_resources::{BareMetalHost, bare_metal_host::annotations::RESERVED_ADDRESS};
 use jiff::Timestamp;
 
@@ -20,14 +20,14 @@ pub(super) struct KnownHost {
 }
 
 /// Notes a host's MAC and what it reserves; whether anything changed.
-pub(super) fn note_host(known: &mut KnownHosts, change: Change<BareMetalHost>) -> bool {
+pub(super) fn note_host(known: &mut KnownHosts, change: ObjectChange<BareMetalHost>) -> bool {
     let (host, wanted) = match change {
-        Change::Applied(host) => {
+        ObjectChange::Applied(host) => {
             let wanted = known_host(&host);
             (host, wanted)
         }
-        Change::Deleted(host) => (host, None),
-        Change::Synced | Change::Undecodable { .. } => return false,
+        ObjectChange::Deleted(host) => (host, None),
+        ObjectChange::Synced | ObjectChange::Undecodable { .. } => return false,
     };
     let key = format!("{}/{}", host.metadata.namespace, host.metadata.name);
     if known.get(&key) == wanted.as_ref() {
@@ -69,8 +69,8 @@ mod tests {
                 "creationTimestamp": Timestamp::from_second(created).unwrap()});
             let host = json!({"metadata": metadata, "spec": {"online": true, "bootMACAddress": mac}});
             let host: BareMetalHost = serde_json::from_value(host).unwrap();
-            assert!(note_host(&mut known, Change::Applied(host.clone())));
-            assert!(!note_host(&mut known, Change::Applied(host)), "nothing changed");
+            assert!(note_host(&mut known, ObjectChange::Applied(host.clone())));
+            assert!(!note_host(&mut known, ObjectChange::Applied(host)), "nothing changed");
         }
         let order: Vec<u8> = reservations(&known).iter().map(|(mac, _)| mac.0[5]).collect();
         assert_eq!(order, [2, 1]);

@@ -11,17 +11,17 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_config_server::TOKEN_DAYS_DEFAULT;
-use firesteel_dhcp::{Network, Pool, Subnet};
-use firesteel_ignition::stub::make::CONFIG_PORT;
-use firesteel_plan::{admission::AT_ONCE, skew::Minimum};
+use firesteel_dhcp::{Ipv4Network, Pool, Subnet};
+use firesteel_ignition::stub::managed_stub::CONFIG_PORT;
+use firesteel_plan::{admission::AT_ONCE, skew::MinimumVersions};
 use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
-use super::{at_rest, pki::CA_YEARS_DEFAULT};
+use super::{pki::CA_YEARS_DEFAULT, sealing};
 use crate::{
-    depot::Quota,
+    image_depot::Quota,
+    outbound::OutwardRules,
     text_file::{self, TEXT_FILE_BYTES_MAX},
-    way_out::OutwardRules,
 };
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
@@ -174,7 +174,7 @@ pub struct Settings {
     pub no_bmc_consoles: bool,
     pub hosts_at_once: usize,
     pub image_quota: Option<Quota>,
-    pub boot_image_minimum: Minimum,
+    pub boot_image_minimum: MinimumVersions,
     pub metrics_token: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
@@ -212,7 +212,7 @@ impl RawSettings {
         let data = merged.data.with_context(|| needed("data"))?;
         anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
         Ok(Settings {
-            secrets_key: merged.secrets_key.unwrap_or_else(|| data.join(at_rest::DEFAULT_FILE)),
+            secrets_key: merged.secrets_key.unwrap_or_else(|| data.join(sealing::DEFAULT_FILE)),
             data,
             interface: merged.interface,
             provisioning: merged.provisioning,
@@ -298,8 +298,10 @@ fn relayed(text: &str) -> anyhow::Result<Subnet> {
         _ => anyhow::bail!(wrong()),
     };
     let (address, prefix) = cidr.split_once('/').with_context(wrong)?;
-    let network =
-        Network { address: address.parse().with_context(wrong)?, prefix_length: prefix.parse().with_context(wrong)? };
+    let network = Ipv4Network {
+        address: address.parse().with_context(wrong)?,
+        prefix_length: prefix.parse().with_context(wrong)?,
+    };
     let pool = Pool { first: first.parse().with_context(wrong)?, last: last.parse().with_context(wrong)? };
     let router = router.map(|router| router.parse()).transpose().with_context(wrong)?;
     Ok(Subnet { network, pool: Some(pool), router })
@@ -322,7 +324,7 @@ mod tests {
     #[test]
     fn the_oldest_boot_images_are_told_by_flag_or_file_and_printed_as_they_are_read() {
         let of = |text: &str| RawSettings { boot_image_minimum: Some(text.to_owned()), ..flags_without_file() }.check();
-        assert_eq!(flags_without_file().check().unwrap().boot_image_minimum, Minimum::default());
+        assert_eq!(flags_without_file().check().unwrap().boot_image_minimum, MinimumVersions::default());
         let minimum = of("4.16.0,9.4").unwrap().boot_image_minimum;
         assert_eq!(minimum, "9.4,4.16.0".parse().unwrap());
         assert_eq!(String::from(minimum), "4.16.0,9.4");

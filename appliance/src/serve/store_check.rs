@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use firesteel_kube::Core;
-use firesteel_store::{GroupResource, PageRead, Range, ReadError, Revision, Store};
+use firesteel_store::{GroupResource, ListRange, PageRead, Revision, Store, StoreReadError};
 
 /// Objects of one step.
 const PAGE: usize = 32;
@@ -19,7 +19,7 @@ const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefini
 
 /// What a pass found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Passed {
+struct StoreCheckReport {
     objects: usize,
     damaged_objects: usize,
     changes: usize,
@@ -29,7 +29,7 @@ struct Passed {
 /// For as long as the process lives.
 pub(super) async fn run(core: Core) -> anyhow::Result<()> {
     loop {
-        settle(core.store()).await;
+        add_checksums(core.store()).await;
         let passed = pass(&core, PAUSE).await;
         if passed.damaged_objects + passed.damaged_changes > 0 {
             tracing::error!(
@@ -44,10 +44,10 @@ pub(super) async fn run(core: Core) -> anyhow::Result<()> {
 }
 
 /// Brings a database of an older program up to date.
-async fn settle(store: &Store) {
+async fn add_checksums(store: &Store) {
     let mut steps = 0_u64;
     loop {
-        match store.settle().await {
+        match store.add_missing_checksums().await {
             Ok(true) => steps += 1,
             Ok(false) => break,
             Err(error) => {
@@ -62,9 +62,9 @@ async fn settle(store: &Store) {
     }
 }
 
-async fn pass(core: &Core, pause: Duration) -> Passed {
+async fn pass(core: &Core, pause: Duration) -> StoreCheckReport {
     let store = core.store();
-    let mut passed = Passed::default();
+    let mut passed = StoreCheckReport::default();
     let kinds = store.kinds().await.unwrap_or_else(|error| {
         tracing::error!(%error, "the kinds of what is stored cannot be read");
         Vec::new()
@@ -86,11 +86,16 @@ async fn pass(core: &Core, pause: Duration) -> Passed {
     passed
 }
 
-async fn of_kind(store: &Store, kind: &GroupResource, pause: Duration, passed: &mut Passed) -> Result<(), ReadError> {
+async fn of_kind(
+    store: &Store,
+    kind: &GroupResource,
+    pause: Duration,
+    passed: &mut StoreCheckReport,
+) -> Result<(), StoreReadError> {
     let mut after = None;
     loop {
         // As of now each time: what changes meanwhile is compared where it is written and read.
-        let range = Range { after: after.as_ref(), ..Range::all(kind) };
+        let range = ListRange { after: after.as_ref(), ..ListRange::all(kind) };
         let PageRead { page, damaged, last } = store.page_with_damaged(range, PAGE).await?;
         passed.objects += page.items.len() + damaged.len();
         passed.damaged_objects += damaged.len();
@@ -102,7 +107,7 @@ async fn of_kind(store: &Store, kind: &GroupResource, pause: Duration, passed: &
     }
 }
 
-async fn changes(store: &Store, pause: Duration, passed: &mut Passed) -> Result<(), ReadError> {
+async fn changes(store: &Store, pause: Duration, passed: &mut StoreCheckReport) -> Result<(), StoreReadError> {
     let mut through = Revision(0);
     loop {
         let checked = store.check_changes(through).await?;

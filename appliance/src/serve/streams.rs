@@ -6,20 +6,20 @@ use firesteel_control::{Control, Images};
 use firesteel_facts::Sha256;
 use firesteel_images::import::ImageStore;
 use firesteel_kube::Core;
-use firesteel_streams::{Config, Streams};
+use firesteel_streams::{StreamController, StreamControllerConfig};
 use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};
 use crate::{
-    depot::{HostImages, OwnDepot, texts},
-    way_out::WayOut,
+    image_depot::{HostImages, OwnDepot, texts},
+    outbound::OutboundRuntime,
 };
 
 /// Ready; nothing is asked yet.
 #[derive(Debug)]
 pub struct FollowedStreams {
     depot: OwnDepot,
-    streams: Streams,
+    streams: StreamController,
     /// Who knows which images are there, once there is one.
     control: Arc<OnceLock<Control>>,
 }
@@ -27,7 +27,7 @@ pub struct FollowedStreams {
 impl FollowedStreams {
     /// # Errors
     /// When the folders cannot be opened, or the registry lacks a kind.
-    pub fn open(data: &DataDir, settings: &Settings, core: &Core, way_out: &WayOut) -> anyhow::Result<Self> {
+    pub fn open(data: &DataDir, settings: &Settings, core: &Core, way_out: &OutboundRuntime) -> anyhow::Result<Self> {
         let depot = OwnDepot::open(&data.path(""), way_out.web().clone())?;
         let control: Arc<OnceLock<Control>> = Arc::default();
         let told = Arc::clone(&control);
@@ -36,16 +36,16 @@ impl FollowedStreams {
                 control.images_removed(&texts(gone));
             }
         };
-        let config = Config {
+        let config = StreamControllerConfig {
             core: core.clone(),
             runtime: Arc::new(way_out.runtime()),
             depot: Arc::new(depot.clone()),
-            quota_bytes: settings.image_quota.map(crate::depot::Quota::bytes),
+            quota_bytes: settings.image_quota.map(crate::image_depot::Quota::bytes),
             own_architecture: std::env::consts::ARCH.parse().ok(),
             tells_events: true,
             forget: Box::new(forget),
         };
-        let streams = Streams::new(config).map_err(|status| anyhow::anyhow!(status.message))?;
+        let streams = StreamController::new(config).map_err(|status| anyhow::anyhow!(status.message))?;
         Ok(Self { depot, streams, control })
     }
 
@@ -63,7 +63,7 @@ impl FollowedStreams {
 
     /// Tells the control loop of images that are gone.
     #[must_use]
-    pub fn tells(self, control: &Control) -> Self {
+    pub fn with_control(self, control: &Control) -> Self {
         if self.control.set(control.clone()).is_err() {
             tracing::debug!("the control loop is told already");
         }

@@ -1,11 +1,11 @@
 //! What every backend must do, run against each: properties first, then the corners.
 //!
-//! A backend is given as [`Backend`]: how to make a store, and how to open the same one again.
+//! A backend is given as [`ConformanceBackend`]: how to make a store, and how to open the same one again.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bounds;
-mod damaged;
+mod damage_cases;
 mod one_kind;
 
 use std::collections::BTreeMap;
@@ -15,17 +15,17 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::{
-    CommitError, Event, EventKind, GroupResource, Guard, Key, Memory, OBJECT_BYTES_MAX, Op, Position, Range, ReadError,
-    RecordedTime, Revision, Store, WatchError,
+    ChangeKind, CommitError, GroupResource, ListRange, MemoryMedium, OBJECT_BYTES_MAX, ObjectKey, Op, Position,
+    RecordedTime, Revision, Store, StoreEvent, StoreReadError, WatchError, WritePrecondition,
 };
 
 /// One place where a store is kept.
-pub(crate) trait Backend {
+pub(crate) trait ConformanceBackend {
     fn open(&self) -> Store;
     /// How many rows there are of a kind.
     fn rows(&self, kind: &GroupResource) -> usize;
     /// Damages the newest value of an object.
-    fn damage(&self, key: &Key);
+    fn damage(&self, key: &ObjectKey);
 }
 
 struct SqliteFile(tempfile::TempDir);
@@ -36,7 +36,7 @@ impl SqliteFile {
     }
 }
 
-impl Backend for SqliteFile {
+impl ConformanceBackend for SqliteFile {
     fn open(&self) -> Store {
         Store::open(&self.0.path().join("store.db")).unwrap()
     }
@@ -48,7 +48,7 @@ impl Backend for SqliteFile {
         usize::try_from(rows).unwrap()
     }
 
-    fn damage(&self, key: &Key) {
+    fn damage(&self, key: &ObjectKey) {
         let database = rusqlite::Connection::open(self.0.path().join("store.db")).unwrap();
         let sql = "UPDATE log SET value = CAST('altered' AS BLOB) WHERE revision =
                    (SELECT revision FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4)";
@@ -57,7 +57,7 @@ impl Backend for SqliteFile {
     }
 }
 
-impl Backend for Memory {
+impl ConformanceBackend for MemoryMedium {
     fn open(&self) -> Store {
         Store::in_memory(self)
     }
@@ -66,7 +66,7 @@ impl Backend for Memory {
         Self::rows(self, kind)
     }
 
-    fn damage(&self, key: &Key) {
+    fn damage(&self, key: &ObjectKey) {
         Self::damage(self, key);
     }
 }
@@ -131,11 +131,11 @@ macro_rules! conformance {
             }
             #[test]
             fn a_damaged_value_is_named_and_never_absent() {
-                run(super::damaged::is_named_and_never_absent($new));
+                run(super::damage_cases::is_named_and_never_absent($new));
             }
             #[test]
             fn a_damaged_object_is_deleted_unread_and_watches_hear_of_it() {
-                run(super::damaged::is_deleted_unread($new));
+                run(super::damage_cases::is_deleted_unread($new));
             }
             #[test]
             fn a_watch_position_covers_other_kinds() {
@@ -161,7 +161,7 @@ macro_rules! conformance {
 }
 
 conformance!(sqlite, &SqliteFile::new());
-conformance!(memory, &Memory::new());
+conformance!(memory, &MemoryMedium::new());
 
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
@@ -171,8 +171,8 @@ fn kind(name: &str) -> GroupResource {
     GroupResource::new("example.org", name)
 }
 
-fn key(name: &str) -> Key {
-    Key::new(&kind("hosts"), "default", name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(&kind("hosts"), "default", name)
 }
 
 fn create(name: &str, value: &'static str) -> Op {
@@ -187,7 +187,7 @@ fn delete(name: &str, expected: Revision, value: &'static str) -> Op {
     Op::Delete { key: key(name), expected, value: Bytes::from_static(value.as_bytes()) }
 }
 
-async fn changes_need_what_they_expect(backend: &impl Backend) {
+async fn changes_need_what_they_expect(backend: &impl ConformanceBackend) {
     let store = backend.open();
     assert!(matches!(store.commit(update("a", Revision(1), "x"), vec![]).await, Err(CommitError::NotFound { .. })));
     assert!(matches!(store.commit(delete("a", Revision(1), "x"), vec![]).await, Err(CommitError::NotFound { .. })));
@@ -209,24 +209,24 @@ async fn changes_need_what_they_expect(backend: &impl Backend) {
     assert!(matches!(store.commit(large, vec![]).await, Err(CommitError::TooLarge { .. })));
 }
 
-async fn guards_are_checked_with_the_change(backend: &impl Backend) {
+async fn guards_are_checked_with_the_change(backend: &impl ConformanceBackend) {
     let store = backend.open();
-    let present = || vec![Guard::Present(key("ns"))];
+    let present = || vec![WritePrecondition::Present(key("ns"))];
     assert!(matches!(store.commit(create("a", "1"), present()).await, Err(CommitError::Guard { current: None, .. })));
-    let at = store.commit(create("ns", "1"), vec![Guard::Absent(key("ns"))]).await.unwrap();
+    let at = store.commit(create("ns", "1"), vec![WritePrecondition::Absent(key("ns"))]).await.unwrap();
     store.commit(create("a", "1"), present()).await.unwrap();
-    store.commit(create("b", "1"), vec![Guard::At(key("ns"), at)]).await.unwrap();
+    store.commit(create("b", "1"), vec![WritePrecondition::At(key("ns"), at)]).await.unwrap();
     let moved = store.commit(update("ns", at, "2"), vec![]).await.unwrap();
-    assert!(matches!(store.commit(create("c", "1"), vec![Guard::At(key("ns"), at)]).await,
+    assert!(matches!(store.commit(create("c", "1"), vec![WritePrecondition::At(key("ns"), at)]).await,
         Err(CommitError::Guard { current: Some(current), .. }) if current == moved));
     assert!(matches!(
-        store.commit(create("c", "1"), vec![Guard::Absent(key("a"))]).await,
+        store.commit(create("c", "1"), vec![WritePrecondition::Absent(key("a"))]).await,
         Err(CommitError::Guard { .. })
     ));
     assert_eq!(store.get(&key("c")).await.unwrap(), None);
 }
 
-async fn of_concurrent_changes_one_wins(backend: &impl Backend) {
+async fn of_concurrent_changes_one_wins(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let mut at = store.commit(create("a", "0"), vec![]).await.unwrap();
     for round in 0..20 {
@@ -243,7 +243,7 @@ async fn of_concurrent_changes_one_wins(backend: &impl Backend) {
     }
 }
 
-async fn pages_are_a_snapshot_while_others_write(backend: &impl Backend) {
+async fn pages_are_a_snapshot_while_others_write(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let mut at = BTreeMap::new();
     for i in 0..10 {
@@ -252,7 +252,7 @@ async fn pages_are_a_snapshot_while_others_write(backend: &impl Backend) {
         at.insert(name, store.commit(op, vec![]).await.unwrap());
     }
     let hosts = kind("hosts");
-    let mut page = store.list(Range::all(&hosts), 3).await.unwrap();
+    let mut page = store.list(ListRange::all(&hosts), 3).await.unwrap();
     let snapshot = page.revision;
     assert_eq!(page.remaining, 7);
     store.commit(delete("h4", at["h4"], "old"), vec![]).await.unwrap();
@@ -265,21 +265,24 @@ async fn pages_are_a_snapshot_while_others_write(backend: &impl Backend) {
         names.extend(page.items.iter().map(|object| object.key.name.clone()));
         let Some(last) = page.items.last().filter(|_| page.remaining > 0) else { break };
         let after: Position = last.key.position();
-        let range = Range { kind: &hosts, namespace: Some("default"), at: Some(snapshot), after: Some(&after) };
+        let range = ListRange { kind: &hosts, namespace: Some("default"), at: Some(snapshot), after: Some(&after) };
         page = store.list(range, 3).await.unwrap();
     }
     assert_eq!(names, at.keys().cloned().collect::<Vec<_>>());
-    let now = store.list(Range::all(&hosts), 100).await.unwrap();
+    let now = store.list(ListRange::all(&hosts), 100).await.unwrap();
     assert_eq!(now.items.len(), 10);
-    assert_eq!(store.list(Range { namespace: Some("other"), ..Range::all(&hosts) }, 100).await.unwrap().items, []);
+    assert_eq!(
+        store.list(ListRange { namespace: Some("other"), ..ListRange::all(&hosts) }, 100).await.unwrap().items,
+        []
+    );
     let future = Revision(store.current().0 + 1);
     assert!(matches!(
-        store.list(Range { at: Some(future), ..Range::all(&hosts) }, 1).await,
-        Err(ReadError::Future { .. })
+        store.list(ListRange { at: Some(future), ..ListRange::all(&hosts) }, 1).await,
+        Err(StoreReadError::Future { .. })
     ));
 }
 
-async fn revisions_go_on_after_a_restart(backend: &impl Backend) {
+async fn revisions_go_on_after_a_restart(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let at = store.commit(create("a", "1"), vec![]).await.unwrap();
     let deleted = store.commit(delete("a", at, "1"), vec![]).await.unwrap();
@@ -291,7 +294,7 @@ async fn revisions_go_on_after_a_restart(backend: &impl Backend) {
     assert_eq!(store.commit(create("a", "1"), vec![]).await.unwrap(), Revision(deleted.0 + 1));
 }
 
-async fn what_was_recorded_of_time_outlives_the_process(backend: &impl Backend) {
+async fn what_was_recorded_of_time_outlives_the_process(backend: &impl ConformanceBackend) {
     let store = backend.open();
     assert_eq!(store.recorded_time(), RecordedTime::default(), "a new store knows no time");
     let at = store.commit(create("a", "1"), vec![]).await.unwrap();
@@ -304,7 +307,7 @@ async fn what_was_recorded_of_time_outlives_the_process(backend: &impl Backend) 
     assert_eq!(backend.open().recorded_time(), RecordedTime { newest_ms: 1_000, age_ms: 120 });
 }
 
-async fn a_slow_watcher_is_cut_off_and_resumes(backend: &impl Backend) {
+async fn a_slow_watcher_is_cut_off_and_resumes(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let mut watch = store.watch(&kind("hosts"), Revision(0)).await.unwrap();
     let mut at = store.commit(create("a", "0"), vec![]).await.unwrap();
@@ -338,7 +341,7 @@ async fn a_slow_watcher_is_cut_off_and_resumes(backend: &impl Backend) {
     }
 }
 
-async fn compacted_history_is_refused(backend: &impl Backend) {
+async fn compacted_history_is_refused(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let one = store.commit(create("a", "1"), vec![]).await.unwrap();
     let two = store.commit(update("a", one, "2"), vec![]).await.unwrap();
@@ -347,24 +350,27 @@ async fn compacted_history_is_refused(backend: &impl Backend) {
     let hosts = kind("hosts");
     assert_eq!(store.watch(&hosts, one).await.map(drop), Err(WatchError::Compacted { oldest: two }));
     assert!(matches!(
-        store.list(Range { at: Some(one), ..Range::all(&hosts) }, 9).await,
-        Err(ReadError::Compacted { .. })
+        store.list(ListRange { at: Some(one), ..ListRange::all(&hosts) }, 9).await,
+        Err(StoreReadError::Compacted { .. })
     ));
     let mut watch = store.watch(&hosts, two).await.unwrap();
     let event = watch.next().await.unwrap();
     assert_eq!((event.revision, event.previous.as_deref()), (three, Some(&b"2"[..])));
-    assert_eq!(&store.list(Range { at: Some(two), ..Range::all(&hosts) }, 9).await.unwrap().items[0].value[..], b"2");
+    assert_eq!(
+        &store.list(ListRange { at: Some(two), ..ListRange::all(&hosts) }, 9).await.unwrap().items[0].value[..],
+        b"2"
+    );
     assert_eq!(store.compact(Revision(1_000)).await.unwrap(), three, "the future is not compacted");
     assert_eq!(&store.get(&key("a")).await.unwrap().unwrap().value[..], b"3");
 }
 
-async fn a_watch_position_covers_other_kinds(backend: &impl Backend) {
+async fn a_watch_position_covers_other_kinds(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let mut watch = store.watch(&kind("hosts"), Revision(0)).await.unwrap();
     let one = store.commit(create("a", "1"), vec![]).await.unwrap();
     assert_eq!(watch.position(), Revision(0), "an event waits");
     assert_eq!(watch.next().await.unwrap().revision, one);
-    let other = Op::Create { key: Key::new(&kind("claims"), "", "c"), value: Bytes::from_static(b"x") };
+    let other = Op::Create { key: ObjectKey::new(&kind("claims"), "", "c"), value: Bytes::from_static(b"x") };
     let two = store.commit(other, vec![]).await.unwrap();
     assert_eq!(watch.position(), two, "nothing of this kind is up to there");
     let nothing = tokio::time::timeout(Duration::from_millis(20), watch.next()).await;
@@ -372,7 +378,7 @@ async fn a_watch_position_covers_other_kinds(backend: &impl Backend) {
     store.reached(two).await.unwrap();
 }
 
-async fn a_watch_ends_with_the_store(backend: &impl Backend) {
+async fn a_watch_ends_with_the_store(backend: &impl ConformanceBackend) {
     let store = backend.open();
     let mut watch = store.watch(&kind("hosts"), Revision(0)).await.unwrap();
     drop(store);
@@ -382,52 +388,59 @@ async fn a_watch_ends_with_the_store(backend: &impl Backend) {
 
 /// A change of one of a few objects: what exists may be updated or deleted, what does not is made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct ModelChange {
     /// Of the kind with the shorter history.
     lease: bool,
     object: u8,
     delete: bool,
 }
 
-pub(crate) fn step() -> impl Strategy<Value = Step> {
-    (any::<bool>(), 0_u8..6, prop::bool::weighted(0.3)).prop_map(|(lease, object, delete)| Step {
+pub(crate) fn step() -> impl Strategy<Value = ModelChange> {
+    (any::<bool>(), 0_u8..6, prop::bool::weighted(0.3)).prop_map(|(lease, object, delete)| ModelChange {
         lease,
         object,
         delete,
     })
 }
 
-type State = BTreeMap<Key, (Revision, Bytes)>;
+type State = BTreeMap<ObjectKey, (Revision, Bytes)>;
 
 /// Every past list, and every watch from every revision, equals what a plain map says; of what nobody may
 /// ask for, nothing is kept. History goes `through` a revision for all kinds and for leases alone, in either order.
-async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, through: (u64, u64), all_first: bool) {
+async fn history_equals_the_model(
+    backend: &impl ConformanceBackend,
+    steps: Vec<ModelChange>,
+    through: (u64, u64),
+    all_first: bool,
+) {
     let mut store = backend.open();
     let (hosts, leases) = (kind("hosts"), kind("leases"));
     let mut live = store.watch(&hosts, Revision(0)).await.unwrap();
     let mut states: Vec<State> = vec![State::new()];
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<StoreEvent> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let of = if step.lease { &leases } else { &hosts };
-        let key = Key::new(of, ["a", "b"][usize::from(step.object % 2)], &format!("o{}", step.object / 2));
+        let key = ObjectKey::new(of, ["a", "b"][usize::from(step.object % 2)], &format!("o{}", step.object / 2));
         let value = Bytes::from(number.to_string());
         let mut state = states.last().unwrap().clone();
         let before = state.get(&key).cloned();
         let (op, kind) = match &before {
-            None => (Op::Create { key: key.clone(), value: value.clone() }, EventKind::Created),
+            None => (Op::Create { key: key.clone(), value: value.clone() }, ChangeKind::Created),
             Some((at, _)) if step.delete => {
-                (Op::Delete { key: key.clone(), expected: *at, value: value.clone() }, EventKind::Deleted)
+                (Op::Delete { key: key.clone(), expected: *at, value: value.clone() }, ChangeKind::Deleted)
             }
-            Some((at, _)) => (Op::Update { key: key.clone(), expected: *at, value: value.clone() }, EventKind::Updated),
+            Some((at, _)) => {
+                (Op::Update { key: key.clone(), expected: *at, value: value.clone() }, ChangeKind::Updated)
+            }
         };
         let revision = store.commit(op, vec![]).await.unwrap();
         assert_eq!(revision.0, number as u64 + 1);
-        if kind == EventKind::Deleted {
+        if kind == ChangeKind::Deleted {
             state.remove(&key);
         } else {
             state.insert(key.clone(), (revision, value.clone()));
         }
-        events.push(Event { revision, kind, key, value, previous: before.map(|(_, value)| value) });
+        events.push(StoreEvent { revision, kind, key, value, previous: before.map(|(_, value)| value) });
         states.push(state);
     }
     for event in events.iter().filter(|event| event.key.kind == hosts) {
@@ -456,20 +469,20 @@ async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, thro
     }
 }
 
-async fn check_history(store: &Store, states: &[State], events: &[Event], kind: &GroupResource, oldest: Revision) {
+async fn check_history(store: &Store, states: &[State], events: &[StoreEvent], kind: &GroupResource, oldest: Revision) {
     for (number, state) in states.iter().enumerate() {
         let at = Revision(number as u64);
         let mut watch = store.watch(kind, at).await;
         if at < oldest {
             assert_eq!(watch.map(drop), Err(WatchError::Compacted { oldest }), "watch {kind} from {at}");
-            let list = store.list(Range { at: Some(at), ..Range::all(kind) }, 9).await;
-            assert!(matches!(list, Err(ReadError::Compacted { oldest: said }) if said == oldest), "list at {at}");
+            let list = store.list(ListRange { at: Some(at), ..ListRange::all(kind) }, 9).await;
+            assert!(matches!(list, Err(StoreReadError::Compacted { oldest: said }) if said == oldest), "list at {at}");
             continue;
         }
         for namespace in [None, Some("b")] {
-            let page = store.list(Range { namespace, at: Some(at), ..Range::all(kind) }, 100).await.unwrap();
+            let page = store.list(ListRange { namespace, at: Some(at), ..ListRange::all(kind) }, 100).await.unwrap();
             let listed: Vec<_> = page.items.into_iter().map(|o| (o.key, (o.revision, o.value))).collect();
-            let is_wanted = |key: &Key| key.kind == *kind && namespace.is_none_or(|n| n == key.namespace);
+            let is_wanted = |key: &ObjectKey| key.kind == *kind && namespace.is_none_or(|n| n == key.namespace);
             let wanted = state.iter().filter(|(key, _)| is_wanted(key));
             assert_eq!(listed, wanted.map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>(), "list {kind} at {at}");
         }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::types::{GroupResource, Key, Page, Position, Revision};
+use crate::types::{GroupResource, ListPage, ObjectKey, Position, Revision};
 
 /// Damaged objects that are known one by one. Of more it is known that there are more.
 pub const DAMAGES_MAX: usize = 1024;
@@ -45,7 +45,7 @@ impl fmt::Display for DamageCause {
 /// An object whose stored value is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    pub key: Key,
+    pub key: ObjectKey,
     /// Where the object stands.
     pub revision: Revision,
     pub cause: DamageCause,
@@ -76,7 +76,7 @@ impl DamageReport {
     }
 
     /// Why nothing may be concluded from what seems to be absent among the objects that are asked for.
-    pub fn casts_doubt(&self, is_asked: impl Fn(&Key) -> bool) -> Option<String> {
+    pub fn casts_doubt(&self, is_asked: impl Fn(&ObjectKey) -> bool) -> Option<String> {
         let object = self.objects.iter().find(|damage| is_asked(&damage.key)).map(ToString::to_string);
         let kind = || self.kinds.first().map(|(kind, why)| format!("the list of {kind} is damaged: {why}"));
         let more = || self.has_more.then(|| "more objects are damaged than are told apart".to_owned());
@@ -93,7 +93,7 @@ pub(crate) struct DamageBook {
 
 #[derive(Debug, Default)]
 struct Entries {
-    objects: BTreeMap<Key, Damage>,
+    objects: BTreeMap<ObjectKey, Damage>,
     has_more: bool,
     kinds: BTreeMap<GroupResource, String>,
     structure: Option<String>,
@@ -123,13 +123,13 @@ impl DamageBook {
         }
         drop(known);
         tracing::error!("{damage}; restore a backup, or delete the object unread");
-        self.tell();
+        self.notify_damage();
     }
 
     /// An object was deleted, or has another value: what was wrong with it is over.
-    pub(crate) fn settled(&self, key: &Key) {
+    pub(crate) fn settled(&self, key: &ObjectKey) {
         if self.lock().objects.remove(key).is_some() {
-            self.tell();
+            self.notify_damage();
         }
     }
 
@@ -137,7 +137,7 @@ impl DamageBook {
     pub(crate) fn broke(&self, kind: &GroupResource, why: String) {
         tracing::error!(%kind, "the list of a kind is damaged and nothing of it is answered: {why}; restore a backup");
         self.lock().kinds.insert(kind.clone(), why);
-        self.tell();
+        self.notify_damage();
     }
 
     /// SQLite met a page that it cannot make sense of.
@@ -145,7 +145,7 @@ impl DamageBook {
         let is_news = self.lock().structure.replace(why.to_owned()).is_none();
         if is_news {
             tracing::error!("{why}");
-            self.tell();
+            self.notify_damage();
         }
     }
 
@@ -186,7 +186,7 @@ impl DamageBook {
         self.changes.subscribe()
     }
 
-    fn tell(&self) {
+    fn notify_damage(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -200,7 +200,7 @@ impl DamageBook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRead {
     /// The objects that are as they were written.
-    pub page: Page,
+    pub page: ListPage,
     /// Those that are there and are not; in the same order.
     pub damaged: Vec<Damage>,
     /// The place after which the next page begins.
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     fn damage(number: usize) -> Damage {
-        let key = Key::new(&GroupResource::new("example.org", "toys"), "a", &format!("n{number}"));
+        let key = ObjectKey::new(&GroupResource::new("example.org", "toys"), "a", &format!("n{number}"));
         Damage { key, revision: Revision(7), cause: DamageCause::Checksum }
     }
 

@@ -8,10 +8,10 @@ use rusqlite::{ErrorCode, ffi};
 use crate::damage::Damage;
 use crate::meter::Exceeded;
 use crate::seal::KeyId;
-use crate::types::{GroupResource, Guard, Key, Op, Revision};
+use crate::types::{GroupResource, ObjectKey, Op, Revision, WritePrecondition};
 
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum StoreOpenError {
     #[error("cannot lock {path}: another process has this store open")]
     Lock {
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
-impl OpenError {
+impl StoreOpenError {
     /// Whether the file itself is of no use: another try, another key or another program changes nothing.
     pub fn is_damage(&self) -> bool {
         match self {
@@ -92,19 +92,19 @@ pub enum ResealError {
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     #[error("{key} already exists at revision {current}")]
-    Exists { key: Key, current: Revision },
+    Exists { key: ObjectKey, current: Revision },
     #[error("{key} stands at revision {current}, not at the expected one")]
-    Conflict { key: Key, current: Revision },
+    Conflict { key: ObjectKey, current: Revision },
     #[error("{key} does not exist")]
-    NotFound { key: Key },
-    /// A [`crate::Guard`] does not hold; `current` is where its object stands.
+    NotFound { key: ObjectKey },
+    /// A [`crate::WritePrecondition`] does not hold; `current` is where its object stands.
     #[error("the condition on {key} does not hold")]
-    Guard { key: Key, current: Option<Revision> },
+    Guard { key: ObjectKey, current: Option<Revision> },
     /// It adds more than may stand in its namespace.
     #[error("{key} is more than a quota of its namespace allows")]
-    Exceeds { key: Key, exceeded: Vec<Exceeded> },
+    Exceeds { key: ObjectKey, exceeded: Vec<Exceeded> },
     #[error("{key} has {bytes} bytes, more than the store takes")]
-    TooLarge { key: Key, bytes: usize },
+    TooLarge { key: ObjectKey, bytes: usize },
     /// There is no room, and nothing was stored.
     #[error("cannot write to the database: {0}")]
     Full(String),
@@ -119,7 +119,7 @@ pub enum CommitError {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum StoreReadError {
     /// The state at the asked revision is gone; `oldest` is the first that can still be read.
     #[error("the revision is compacted; the oldest one is {oldest}")]
     Compacted { oldest: Revision },
@@ -169,15 +169,15 @@ pub enum WatchError {
     Closed,
 }
 
-impl From<ReadError> for WatchError {
-    fn from(error: ReadError) -> Self {
+impl From<StoreReadError> for WatchError {
+    fn from(error: StoreReadError) -> Self {
         match error {
-            ReadError::Compacted { oldest } => Self::Compacted { oldest },
-            ReadError::Database(text) => Self::Database(text),
-            ReadError::Damaged(_) | ReadError::Broken { .. } | ReadError::Structure(_) => {
+            StoreReadError::Compacted { oldest } => Self::Compacted { oldest },
+            StoreReadError::Database(text) => Self::Database(text),
+            StoreReadError::Damaged(_) | StoreReadError::Broken { .. } | StoreReadError::Structure(_) => {
                 Self::Damaged(error.to_string())
             }
-            ReadError::Future { .. } | ReadError::Closed => Self::Closed,
+            StoreReadError::Future { .. } | StoreReadError::Closed => Self::Closed,
         }
     }
 }
@@ -235,7 +235,7 @@ impl Op {
     }
 }
 
-impl Guard {
+impl WritePrecondition {
     /// Whether it holds for an object that stands at `current`.
     pub(crate) fn check(&self, current: Option<Revision>) -> Result<(), CommitError> {
         let holds = match self {

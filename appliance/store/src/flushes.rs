@@ -18,13 +18,13 @@ pub struct Flushes {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct FlushHistogram {
     classes: [AtomicU64; FLUSH_BOUNDS_US.len() + 1],
     microseconds: AtomicU64,
     failed: AtomicU64,
 }
 
-impl Counts {
+impl FlushHistogram {
     pub(crate) fn flushed(&self, took: Duration) {
         let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let class = FLUSH_BOUNDS_US.partition_point(|bound| *bound < microseconds);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn each_flush_is_in_the_class_whose_bound_it_keeps() {
-        let counts = Counts::default();
+        let counts = FlushHistogram::default();
         for microseconds in [0, 250, 251, 16_000_000, 16_000_001] {
             counts.flushed(Duration::from_micros(microseconds));
         }

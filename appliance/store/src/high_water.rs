@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use crate::room::StoreRoom;
+use crate::store_room::StoreRoom;
 
 /// A log that is longer is taken into the database and cut.
 pub const LOG_BYTES_MAX: u64 = 8 << 20;
@@ -61,7 +61,7 @@ impl HighWater {
     /// # Errors
     /// When the database refuses the setting.
     pub fn look(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let is_taken = self.room.as_ref().is_none_or(|room| room.can_grow(owed(connection)));
+        let is_taken = self.room.as_ref().is_none_or(|room| room.can_grow(pending_pages(connection)));
         if is_taken != self.is_taken {
             connection.pragma_update(None, "wal_autocheckpoint", if is_taken { PAGES_TAKEN } else { 0 })?;
             self.is_taken = is_taken;
@@ -72,7 +72,7 @@ impl HighWater {
     /// Takes the log into the database and cuts it, if it is too long.
     pub fn keep(&mut self, connection: &Connection) {
         let is_due = self.failed_at.is_none_or(|at| at.elapsed() >= AGAIN);
-        let has_room = || self.room.as_ref().is_none_or(|room| room.let_grow(owed(connection)));
+        let has_room = || self.room.as_ref().is_none_or(|room| room.let_grow(pending_pages(connection)));
         if !is_due || !self.is_exceeded() || !has_room() {
             return;
         }
@@ -104,7 +104,7 @@ pub(crate) fn cut_log(connection: &Connection, wait: Duration, usual: Duration) 
 }
 
 /// By how much the file grows when the log is put in its place.
-pub(crate) fn owed(connection: &Connection) -> u64 {
+pub(crate) fn pending_pages(connection: &Connection) -> u64 {
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap_or(0);
     let pages = u64::try_from(number("page_count").saturating_mul(number("page_size"))).unwrap_or(0);
     let file = connection.path().and_then(|path| std::fs::metadata(path).ok()).map_or(0, |found| found.len());
@@ -115,7 +115,7 @@ pub(crate) fn owed(connection: &Connection) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use crate::room::DiskBytes;
+    use crate::store_room::DiskBytes;
 
     /// A reader that stays keeps SQLite from writing the log from its beginning.
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             water.keep(&writer);
         }
         assert_eq!((std::fs::metadata(&path).unwrap().len(), water.failed_at), (before, None));
-        free.store(owed(&writer), std::sync::atomic::Ordering::Relaxed);
+        free.store(pending_pages(&writer), std::sync::atomic::Ordering::Relaxed);
         water.keep(&writer);
         assert!(std::fs::metadata(&path).unwrap().len() > 5 << 20, "it is in its place");
     }

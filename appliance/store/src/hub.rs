@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A watch has no queue of its own: it is a position in the ring, so that a thousand of them hold
-//! no more memory than one, and all share what was once made of an event ([`Shared::made`]). One
+//! no more memory than one, and all share what was once made of an event ([`HubEvent::cached`]). One
 //! that the ring's oldest event has overtaken is cut off; the writer and the others do not notice.
 //!
 //! The writer publishes each batch under the lock, in the order of revisions, and then moves
@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::flushes;
 use crate::meter::HistoryLimits;
-use crate::types::{Event, GroupResource, Revision};
+use crate::types::{GroupResource, Revision, StoreEvent};
 
 /// Events of one kind that are kept for its watches: a watch that is further behind is cut off and
 /// resumes from its revision. Several seconds of the fastest writing that the store can do.
@@ -37,13 +37,13 @@ const EVENT_BYTES: usize = 1 << 10;
 
 /// An event as all watches have it: one copy, with what their readers made of it.
 #[derive(Debug)]
-pub struct Shared {
-    event: Event,
+pub struct HubEvent {
+    event: StoreEvent,
     made: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-impl Shared {
-    pub(crate) fn new(event: Event) -> Self {
+impl HubEvent {
+    pub(crate) fn new(event: StoreEvent) -> Self {
         Self { event, made: OnceLock::new() }
     }
 
@@ -51,7 +51,7 @@ impl Shared {
     /// more than the event's values do, since [`RECENT_BYTES_MAX`] counts so much for it.
     ///
     /// Readers that want something else than the first one get theirs made for them alone.
-    pub fn made<T: Any + Send + Sync>(&self, make: impl Fn(&Event) -> T) -> Arc<T> {
+    pub fn cached<T: Any + Send + Sync>(&self, make: impl Fn(&StoreEvent) -> T) -> Arc<T> {
         let kept: Arc<dyn Any + Send + Sync> = self.made.get_or_init(|| Arc::new(make(&self.event))).clone();
         kept.downcast().unwrap_or_else(|_| Arc::new(make(&self.event)))
     }
@@ -62,10 +62,10 @@ impl Shared {
     }
 }
 
-impl Deref for Shared {
-    type Target = Event;
+impl Deref for HubEvent {
+    type Target = StoreEvent;
 
-    fn deref(&self) -> &Event {
+    fn deref(&self) -> &StoreEvent {
         &self.event
     }
 }
@@ -76,13 +76,13 @@ pub(crate) struct Hub {
     /// The newest revision that the rings were given.
     published: watch::Sender<Revision>,
     history_limits: Mutex<HistoryLimits>,
-    pub(crate) flushes: flushes::Counts,
+    pub(crate) flushes: flushes::FlushHistogram,
 }
 
 #[derive(Debug)]
 struct Rings {
     // Ordered, so that a simulation wakes watches in the same order each time.
-    kinds: BTreeMap<GroupResource, Ring>,
+    kinds: BTreeMap<GroupResource, EventRing>,
     /// Up to here, no kind's events are in its ring.
     floor: Revision,
     /// History up to here is refused.
@@ -94,8 +94,8 @@ struct Rings {
 }
 
 #[derive(Debug, Default)]
-struct Ring {
-    events: VecDeque<Arc<Shared>>,
+struct EventRing {
+    events: VecDeque<Arc<HubEvent>>,
     /// Every event of this kind after it is in the ring.
     start: Revision,
     /// Of the last event that came in.
@@ -105,8 +105,8 @@ struct Ring {
 
 /// What follows a position.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Event(Arc<Shared>),
+pub(crate) enum RingItem {
+    Event(Arc<HubEvent>),
     /// Nothing yet; ready when there may be something.
     Wait(OwnedNotified),
     /// The ring does not reach back so far.
@@ -128,7 +128,7 @@ impl Hub {
             rings: Mutex::new(rings),
             published: watch::Sender::new(current),
             history_limits: Mutex::default(),
-            flushes: flushes::Counts::default(),
+            flushes: flushes::FlushHistogram::default(),
         }
     }
 
@@ -171,10 +171,10 @@ impl Hub {
     }
 
     /// The first event of a kind after a position.
-    pub(crate) fn after(&self, kind: &GroupResource, position: Revision) -> Next {
+    pub(crate) fn after(&self, kind: &GroupResource, position: Revision) -> RingItem {
         let mut rings = self.lock();
         if rings.closed {
-            return Next::Closed;
+            return RingItem::Closed;
         }
         let floor = rings.floor;
         let ring = match rings.kinds.get_mut(kind) {
@@ -182,23 +182,23 @@ impl Hub {
             None => rings.kinds.entry(kind.clone()).or_default(),
         };
         if position < ring.start.max(floor) {
-            return Next::Overtaken;
+            return RingItem::Overtaken;
         }
         let index = ring.events.partition_point(|event| event.revision <= position);
         match ring.events.get(index) {
-            Some(event) => Next::Event(event.clone()),
+            Some(event) => RingItem::Event(event.clone()),
             // Made under the lock: what is published later wakes it, polled or not.
-            None => Next::Wait(ring.changed.clone().notified_owned()),
+            None => RingItem::Wait(ring.changed.clone().notified_owned()),
         }
     }
 
     /// Called by the writer alone, with events in order. `cuts`: kinds with an event that cannot be told, and the
     /// revision of the last one. Watches of such a kind that have not seen it are cut off.
-    pub(crate) fn publish(&self, events: Vec<Event>, cuts: &[(GroupResource, Revision)], current: Revision) {
+    pub(crate) fn publish(&self, events: Vec<StoreEvent>, cuts: &[(GroupResource, Revision)], current: Revision) {
         let mut rings = self.lock();
         let mut changed: Vec<Arc<Notify>> = Vec::new();
         for event in events {
-            let notify = rings.push(Shared::new(event));
+            let notify = rings.push(HubEvent::new(event));
             if !changed.iter().any(|known| Arc::ptr_eq(known, &notify)) {
                 changed.push(notify);
             }
@@ -234,7 +234,7 @@ impl Hub {
 }
 
 impl Rings {
-    fn push(&mut self, event: Shared) -> Arc<Notify> {
+    fn push(&mut self, event: HubEvent) -> Arc<Notify> {
         self.bytes += event.weight();
         let ring = match self.kinds.get_mut(&event.key.kind) {
             Some(ring) => ring,
@@ -252,8 +252,8 @@ impl Rings {
 
     /// Drops the oldest event of all kinds; false if there is none.
     fn drop_oldest(&mut self) -> bool {
-        let oldest = |ring: &&mut Ring| ring.events.front().map_or(Revision(u64::MAX), |event| event.revision);
-        let dropped = self.kinds.values_mut().min_by_key(oldest).map_or(0, Ring::drop_oldest);
+        let oldest = |ring: &&mut EventRing| ring.events.front().map_or(Revision(u64::MAX), |event| event.revision);
+        let dropped = self.kinds.values_mut().min_by_key(oldest).map_or(0, EventRing::drop_oldest);
         self.bytes -= dropped;
         dropped > 0
     }
@@ -272,7 +272,7 @@ impl Rings {
     }
 }
 
-impl Ring {
+impl EventRing {
     fn drop_oldest(&mut self) -> usize {
         let Some(event) = self.events.pop_front() else { return 0 };
         self.start = event.revision;
@@ -284,14 +284,14 @@ impl Ring {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use crate::types::{EventKind, Key};
+    use crate::types::{ChangeKind, ObjectKey};
     use bytes::Bytes;
 
-    fn event(kind: &GroupResource, revision: u64, bytes: usize) -> Event {
-        Event {
+    fn event(kind: &GroupResource, revision: u64, bytes: usize) -> StoreEvent {
+        StoreEvent {
             revision: Revision(revision),
-            kind: EventKind::Created,
-            key: Key::new(kind, "", "a"),
+            kind: ChangeKind::Created,
+            key: ObjectKey::new(kind, "", "a"),
             value: Bytes::from(vec![b'x'; bytes]),
             previous: None,
         }
@@ -310,9 +310,12 @@ mod tests {
             assert_eq!(held, rings.bytes);
             assert!(held <= RECENT_BYTES_MAX, "{held} bytes after {revision} events");
         }
-        assert!(matches!(hub.after(&few, Revision(0)), Next::Overtaken), "the oldest went first, whatever its kind");
-        assert!(matches!(hub.after(&few, Revision(1)), Next::Wait(_)), "who has seen it misses nothing");
-        assert!(matches!(hub.after(&many, Revision(38)), Next::Event(event) if event.revision == Revision(39)));
+        assert!(
+            matches!(hub.after(&few, Revision(0)), RingItem::Overtaken),
+            "the oldest went first, whatever its kind"
+        );
+        assert!(matches!(hub.after(&few, Revision(1)), RingItem::Wait(_)), "who has seen it misses nothing");
+        assert!(matches!(hub.after(&many, Revision(38)), RingItem::Event(event) if event.revision == Revision(39)));
         assert_eq!((hub.changed(&few), hub.changed(&many)), (Revision(1), Revision(39)));
         let small = (40..40 + 2 * WATCH_EVENTS_MAX as u64).map(|revision| event(&few, revision, 1)).collect();
         hub.publish(small, &[], Revision(40 + 2 * WATCH_EVENTS_MAX as u64));
@@ -328,9 +331,9 @@ mod tests {
         hub.publish(vec![event(&hurt, 1, 1), event(&sound, 2, 1)], &[], Revision(2));
         let events = vec![event(&hurt, 3, 1), event(&hurt, 4, 1)];
         hub.publish(events, &[(hurt.clone(), Revision(3))], Revision(4));
-        assert!(matches!(hub.after(&hurt, Revision(1)), Next::Overtaken));
-        assert!(matches!(hub.after(&hurt, Revision(3)), Next::Event(event) if event.revision == Revision(4)));
-        assert!(matches!(hub.after(&sound, Revision(0)), Next::Event(event) if event.revision == Revision(2)));
+        assert!(matches!(hub.after(&hurt, Revision(1)), RingItem::Overtaken));
+        assert!(matches!(hub.after(&hurt, Revision(3)), RingItem::Event(event) if event.revision == Revision(4)));
+        assert!(matches!(hub.after(&sound, Revision(0)), RingItem::Event(event) if event.revision == Revision(2)));
         let rings = hub.lock();
         let held: usize = rings.kinds.values().flat_map(|ring| &ring.events).map(|event| event.weight()).sum();
         assert_eq!(held, rings.bytes);
@@ -339,12 +342,12 @@ mod tests {
     #[test]
     fn what_readers_make_of_an_event_is_made_once() {
         let made = std::cell::Cell::new(0);
-        let shared = Shared::new(event(&GroupResource::new("", "x"), 1, 3));
-        let make = |event: &Event| {
+        let shared = HubEvent::new(event(&GroupResource::new("", "x"), 1, 3));
+        let make = |event: &StoreEvent| {
             made.set(made.get() + 1);
             event.value.len()
         };
-        assert_eq!((*shared.made(make), *shared.made(make), made.get()), (3, 3, 1));
-        assert_eq!(*shared.made(|_| "of another type"), "of another type");
+        assert_eq!((*shared.cached(make), *shared.cached(make), made.get()), (3, 3, 1));
+        assert_eq!(*shared.cached(|_| "of another type"), "of another type");
     }
 }

@@ -1,6 +1,6 @@
 //! Where objects live: keys, revisions, compare-and-swap, watch, compaction.
 //!
-//! An object is bytes under a [`Key`]. One counter, the [`Revision`], numbers every change of every
+//! An object is bytes under a [`ObjectKey`]. One counter, the [`Revision`], numbers every change of every
 //! object in the order in which they became durable, and **one revision is one event of one
 //! object**, so that a watch can resume after any revision without splitting a change in two.
 //!
@@ -18,13 +18,14 @@
 //! [`HistoryLimits`] say, and no database's log than [`LOG_BYTES_MAX`] for longer than a reader reads. What watches share
 //! in memory is bounded by [`RECENT_BYTES_MAX`].
 //!
-//! What stands is counted by namespace and kind, and a change may be bound to what is allowed there ([`Allowance`]).
+//! What stands is counted by namespace and kind, and a change may be bound to what is allowed there
+//! ([`QuotaAllowance`]).
 //!
 //! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]); made a
 //! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above
 //! whatever a client saw.
 //!
-//! Values of kinds that the caller names are sealed on disk ([`Keyring`]).
+//! Values of kinds that the caller names are sealed on disk ([`SealingKeys`]).
 //!
 //! When room is short, ordinary changes are refused before the database fails, and those that matter go on
 //! with a reserve ([`StoreRoom`]).
@@ -52,34 +53,37 @@ mod lineage;
 pub mod memory;
 mod meter;
 mod reads;
-mod recorded;
+mod recorded_time;
 mod reserve;
-mod room;
 mod seal;
 mod sqlite;
 mod store;
+mod store_room;
 mod types;
 mod watch;
 
 pub use compactor::{Compactor, Retention};
 pub use damage::{DAMAGES_MAX, Damage, DamageCause, DamageReport, PageRead};
 pub use durability::Durability;
-pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
+pub use error::{CommitError, ResealError, RestoreError, SnapshotError, StoreOpenError, StoreReadError, WatchError};
 pub use flushes::{FLUSH_BOUNDS_US, Flushes};
 pub use high_water::{HighWater, LOG_BYTES_MAX};
-pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
+pub use hub::{HubEvent, RECENT_BYTES_MAX, WATCH_EVENTS_MAX};
 pub use lineage::{Epoch, Lineage};
-pub use memory::Memory;
-pub use meter::{Allowance, AllowanceScope, CommitTerms, Exceeded, HistoryLimits, Measure, Usage};
-pub use recorded::RecordedTime;
-pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
-pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
+pub use memory::MemoryMedium;
+pub use meter::{AllowanceScope, CommitTerms, Exceeded, HistoryLimits, Measure, QuotaAllowance, StoredUsage};
+pub use recorded_time::RecordedTime;
+pub use seal::{KEY_BYTES, KeyId, SealingKeys, ValueSealError};
 pub use sqlite::{
-    CheckedChanges, Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, file_is_damaged,
-    restore, revision_of,
+    CheckedChanges, Resealed, RestoreContext, RestoredStore, Snapshot, disk_is_full, disk_is_full_at_start,
+    file_is_damaged, restore, revision_of,
 };
 pub use store::Store;
-pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
+pub use store_room::{DiskBytes, LookAtDisk, ReserveUse, StorageStatus, StoreRoom};
+pub use types::{
+    ChangeKind, GroupResource, ListPage, ListRange, ObjectKey, Op, Position, Revision, StoreEvent, StoredObject,
+    WritePrecondition,
+};
 pub use watch::EventStream;
 
 /// The largest object. Above every request body that the API takes (3 MiB), below what would let a

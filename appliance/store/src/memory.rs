@@ -1,8 +1,8 @@
 //! The store without a file: what a dead process leaves behind, kept in this one.
 //!
-//! [`Memory`] is the medium: clones share it, and each [`crate::Store::in_memory`] on it is one life
+//! [`MemoryMedium`] is the medium: clones share it, and each [`crate::Store::in_memory`] on it is one life
 //! of a process. Everything happens on the caller's thread and at once, so that a simulation on one
-//! thread and a fake clock is the same in each run. [`Faults`] may delay each operation, refuse it,
+//! thread and a fake clock is the same in each run. [`StoreFaults`] may delay each operation, refuse it,
 //! or never let it end, as a process that dies in it.
 //!
 //! ```text
@@ -22,19 +22,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::damage::{Damage, DamageBook, DamageCause, PageRead};
-use crate::error::{CommitError, ReadError};
+use crate::error::{CommitError, StoreReadError};
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage, first_revision};
-use crate::meter::{Allowance, HistoryLimits, HistorySize, Measured, Meter, Usage};
-use crate::recorded::RecordedTime;
-use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
+use crate::meter::{HistoryLimits, HistorySize, Meter, MeteredChange, QuotaAllowance, StoredUsage};
+use crate::recorded_time::RecordedTime;
+use crate::types::{
+    ChangeKind, GroupResource, ListPage, ListRange, ObjectKey, Op, Position, Revision, StoreEvent, StoredObject,
+    WritePrecondition,
+};
 
 /// What a fault makes its operation wait for; one that never ends is a process that has died.
 pub type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What becomes of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum InjectedOutcome {
     Stored,
     /// The medium refuses it: nothing is stored, the caller hears of a failure.
     Refused,
@@ -42,29 +45,29 @@ pub enum Fate {
     StoredUnheard,
 }
 
-/// What a test lets happen to the operations of one [`Memory`].
-pub trait Faults: fmt::Debug + Send + Sync {
+/// What a test lets happen to the operations of one [`MemoryMedium`].
+pub trait StoreFaults: fmt::Debug + Send + Sync {
     fn before_read(&self) -> Wait<()>;
-    fn before_commit(&self, op: &Op) -> Wait<Fate>;
+    fn before_commit(&self, op: &Op) -> Wait<InjectedOutcome>;
     /// The change is durable; nobody has been told.
-    fn after_commit(&self, event: &Event) -> Wait<()>;
+    fn after_commit(&self, event: &StoreEvent) -> Wait<()>;
 }
 
 /// The medium. What is in it outlives every store that was opened on it.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
-    state: Arc<Mutex<State>>,
-    faults: Option<Arc<dyn Faults>>,
+pub struct MemoryMedium {
+    state: Arc<Mutex<MemoryStoreState>>,
+    faults: Option<Arc<dyn StoreFaults>>,
 }
 
-impl Memory {
+impl MemoryMedium {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The same medium, with operations that these faults look at.
     #[must_use]
-    pub fn with_faults(&self, faults: Arc<dyn Faults>) -> Self {
+    pub fn with_faults(&self, faults: Arc<dyn StoreFaults>) -> Self {
         Self { state: self.state.clone(), faults: Some(faults) }
     }
 
@@ -107,7 +110,7 @@ impl Memory {
     }
 
     /// Damages what an object's newest value is kept as: whoever reads it is told so from then on.
-    pub fn damage(&self, key: &Key) {
+    pub fn damage(&self, key: &ObjectKey) {
         let mut state = self.lock();
         if let Some(revision) = state.objects.get(key).copied() {
             state.damaged.insert(revision);
@@ -115,31 +118,31 @@ impl Memory {
     }
 
     /// An object as it stands, without faults and without a store.
-    pub fn peek(&self, key: &Key) -> Option<Object> {
+    pub fn peek(&self, key: &ObjectKey) -> Option<StoredObject> {
         self.lock().object(key)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryStoreState> {
         // A change is applied after its last check, so nothing half done is seen after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Clone, Debug)]
-struct State {
+struct MemoryStoreState {
     lineage: Lineage,
     recorded: RecordedTime,
     revision: Revision,
     compacted: Revision,
     compacted_kinds: BTreeMap<GroupResource, Revision>,
-    log: BTreeMap<Revision, Row>,
-    objects: BTreeMap<Key, Revision>,
+    log: BTreeMap<Revision, MemoryLogRow>,
+    objects: BTreeMap<ObjectKey, Revision>,
     meter: Meter,
     /// Rows that are not as they were written.
     damaged: BTreeSet<Revision>,
 }
 
-impl Default for State {
+impl Default for MemoryStoreState {
     /// Every medium is of the same store: a simulation draws nothing by itself.
     fn default() -> Self {
         Self {
@@ -157,22 +160,22 @@ impl Default for State {
 }
 
 #[derive(Clone, Debug)]
-struct Row {
-    key: Key,
-    kind: EventKind,
+struct MemoryLogRow {
+    key: ObjectKey,
+    kind: ChangeKind,
     previous: Revision,
     value: Bytes,
 }
 
-impl State {
-    fn object(&self, key: &Key) -> Option<Object> {
+impl MemoryStoreState {
+    fn object(&self, key: &ObjectKey) -> Option<StoredObject> {
         let revision = *self.objects.get(key)?;
         let value = self.log.get(&revision)?.value.clone();
-        Some(Object { key: key.clone(), revision, value })
+        Some(StoredObject { key: key.clone(), revision, value })
     }
 
     /// Where the object stands if the change may be made; zero if it does not exist.
-    fn check(&self, op: &Op, guards: &[Guard]) -> Result<Revision, CommitError> {
+    fn check(&self, op: &Op, guards: &[WritePrecondition]) -> Result<Revision, CommitError> {
         for guard in guards {
             guard.check(self.objects.get(guard.key()).copied())?;
         }
@@ -180,9 +183,9 @@ impl State {
     }
 
     /// A change of what stands at `previous`, as far as it is counted.
-    fn measured(&self, op: &Op, previous: Revision) -> Measured {
+    fn measured(&self, op: &Op, previous: Revision) -> MeteredChange {
         let replaced = self.log.get(&previous).map_or(0, |row| row.value.len());
-        Measured::of(op.key(), op.event_kind(), op.value().len(), replaced)
+        MeteredChange::of(op.key(), op.event_kind(), op.value().len(), replaced)
     }
 
     /// Counts all that there is.
@@ -191,7 +194,7 @@ impl State {
         for (revision, row) in &self.log {
             let (kind, bytes) = (&row.key.kind, row.value.len() as u64);
             if self.objects.get(&row.key) == Some(revision) {
-                meter.count_standing(kind, &row.key.namespace, Usage { objects: 1, bytes });
+                meter.count_standing(kind, &row.key.namespace, StoredUsage { objects: 1, bytes });
             } else {
                 meter.count_history(kind, HistorySize { revisions: 1, bytes });
             }
@@ -200,34 +203,35 @@ impl State {
     }
 
     /// What is wrong with a row.
-    fn damage(&self, key: &Key, revision: Revision) -> Option<Damage> {
+    fn damage(&self, key: &ObjectKey, revision: Revision) -> Option<Damage> {
         let is_damaged = self.damaged.contains(&revision);
         is_damaged.then(|| Damage { key: key.clone(), revision, cause: DamageCause::Checksum })
     }
 
-    fn apply(&mut self, op: &Op, previous: Revision) -> Event {
+    fn apply(&mut self, op: &Op, previous: Revision) -> StoreEvent {
         let change = self.measured(op, previous);
         self.meter.apply(&change);
         self.revision = Revision(self.revision.0 + 1);
         self.meter.reached(self.revision);
         let (key, revision) = (op.key().clone(), self.revision);
         let kind = op.event_kind();
-        if kind == EventKind::Deleted {
+        if kind == ChangeKind::Deleted {
             self.objects.remove(&key);
         } else {
             self.objects.insert(key.clone(), revision);
         }
         let value = op.value().clone();
-        self.log.insert(revision, Row { key: key.clone(), kind, previous, value: value.clone() });
+        self.log.insert(revision, MemoryLogRow { key: key.clone(), kind, previous, value: value.clone() });
         let previous = self.log.get(&previous).filter(|_| !self.damaged.contains(&previous));
         let previous = previous.map(|row| row.value.clone());
-        Event { revision, kind, key, value, previous }
+        StoreEvent { revision, kind, key, value, previous }
     }
 
     /// What existed at a revision, in the order of a list: what has not changed since, and of what
     /// has, the state that its first later change replaced.
     fn existed(&self, kind: &GroupResource, namespace: Option<&str>, at: Revision) -> BTreeMap<Position, Revision> {
-        let is_asked = |key: &Key| key.kind == *kind && namespace.is_none_or(|namespace| namespace == key.namespace);
+        let is_asked =
+            |key: &ObjectKey| key.kind == *kind && namespace.is_none_or(|namespace| namespace == key.namespace);
         let standing =
             self.of_kind(kind).filter(|(key, revision)| is_asked(key) && **revision <= at).map(|(k, r)| (k, *r));
         let replaced = if at < self.revision { Some(self.log.range(Revision(at.0 + 1)..)) } else { None };
@@ -240,10 +244,10 @@ impl State {
     }
 
     /// The same after a place, at a revision that must be known still and already.
-    fn after(&self, range: Range<'_>) -> Result<(Revision, BTreeMap<Position, Revision>), ReadError> {
+    fn after(&self, range: ListRange<'_>) -> Result<(Revision, BTreeMap<Position, Revision>), StoreReadError> {
         let at = range.at.unwrap_or(self.revision);
         if at > self.revision {
-            return Err(ReadError::Future { current: self.revision });
+            return Err(StoreReadError::Future { current: self.revision });
         }
         self.check_kept(range.kind, at)?;
         let mut rest = self.existed(range.kind, range.namespace, at);
@@ -254,8 +258,8 @@ impl State {
         Ok((at, rest))
     }
 
-    fn of_kind(&self, kind: &GroupResource) -> impl Iterator<Item = (&Key, &Revision)> {
-        let first = Key { kind: kind.clone(), namespace: String::new(), name: String::new() };
+    fn of_kind(&self, kind: &GroupResource) -> impl Iterator<Item = (&ObjectKey, &Revision)> {
+        let first = ObjectKey { kind: kind.clone(), namespace: String::new(), name: String::new() };
         let kind = kind.clone();
         self.objects.range(first..).take_while(move |(key, _)| key.kind == kind)
     }
@@ -264,9 +268,9 @@ impl State {
         self.compacted_kinds.get(kind).map_or(self.compacted, |own| self.compacted.max(*own))
     }
 
-    fn check_kept(&self, kind: &GroupResource, at: Revision) -> Result<(), ReadError> {
+    fn check_kept(&self, kind: &GroupResource, at: Revision) -> Result<(), StoreReadError> {
         let oldest = self.oldest(kind);
-        if at < oldest { Err(ReadError::Compacted { oldest }) } else { Ok(()) }
+        if at < oldest { Err(StoreReadError::Compacted { oldest }) } else { Ok(()) }
     }
 
     /// Of all kinds, or of one.
@@ -277,12 +281,12 @@ impl State {
             return from;
         }
         let (mut gone, mut deletions, mut last) = (BTreeSet::new(), Vec::new(), from);
-        let is_asked = |key: &Key| kind.is_none_or(|kind| key.kind == *kind);
+        let is_asked = |key: &ObjectKey| kind.is_none_or(|kind| key.kind == *kind);
         let rows = self.log.range(Revision(from.0 + 1)..=through).filter(|(_, row)| is_asked(&row.key));
         for (revision, row) in rows {
             last = *revision;
             gone.insert(row.previous);
-            if row.kind == EventKind::Deleted {
+            if row.kind == ChangeKind::Deleted {
                 deletions.push(*revision);
             }
         }
@@ -309,7 +313,7 @@ impl State {
             if let Some(replaced) = self.log.get(&row.previous) {
                 gone.add(replaced.value.len() as u64);
             }
-            if row.kind == EventKind::Deleted {
+            if row.kind == ChangeKind::Deleted {
                 gone.add(row.value.len() as u64);
             }
             if gone.covers(&excess) {
@@ -320,16 +324,16 @@ impl State {
     }
 }
 
-/// One open store on a [`Memory`].
+/// One open store on a [`MemoryMedium`].
 #[derive(Debug)]
-pub(crate) struct Opened {
-    memory: Memory,
+pub(crate) struct OpenMemoryStore {
+    memory: MemoryMedium,
     hub: Arc<Hub>,
     pub(crate) damages: DamageBook,
 }
 
-impl Opened {
-    pub(crate) fn new(memory: &Memory) -> (Arc<Self>, Arc<Hub>) {
+impl OpenMemoryStore {
+    pub(crate) fn new(memory: &MemoryMedium) -> (Arc<Self>, Arc<Hub>) {
         let hub = {
             let state = memory.lock();
             let hub = Hub::new(state.revision, state.compacted);
@@ -345,7 +349,7 @@ impl Opened {
         }
     }
 
-    pub(crate) async fn object(&self, key: &Key) -> Result<Option<Object>, ReadError> {
+    pub(crate) async fn object(&self, key: &ObjectKey) -> Result<Option<StoredObject>, StoreReadError> {
         self.before_read().await;
         let (object, damage) = {
             let state = self.memory.lock();
@@ -356,32 +360,32 @@ impl Opened {
         match damage {
             Some(damage) => {
                 self.damages.found(&damage);
-                Err(ReadError::Damaged(vec![damage]))
+                Err(StoreReadError::Damaged(vec![damage]))
             }
             None => Ok(object),
         }
     }
 
     /// Objects in order; `remaining` is 1 where there are more.
-    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
+    pub(crate) async fn page(&self, range: ListRange<'_>, limit: usize) -> Result<PageRead, StoreReadError> {
         self.before_read().await;
         let state = self.memory.lock();
         let (revision, rest) = state.after(range)?;
         let remaining = (rest.len() > limit).into();
         let (mut items, mut damaged, mut last) = (Vec::new(), Vec::new(), None);
         for (place, stands) in rest.into_iter().take(limit) {
-            let key = Key { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
+            let key = ObjectKey { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
             last = Some(key.position());
             match (state.damage(&key, stands), state.log.get(&stands)) {
                 (Some(damage), _) => damaged.push(damage),
-                (None, Some(row)) => items.push(Object { key, revision: stands, value: row.value.clone() }),
+                (None, Some(row)) => items.push(StoredObject { key, revision: stands, value: row.value.clone() }),
                 (None, None) => {}
             }
         }
         if revision == state.revision {
             damaged.iter().for_each(|damage| self.damages.found(damage));
         }
-        Ok(PageRead { page: Page { items, revision, remaining }, damaged, last })
+        Ok(PageRead { page: ListPage { items, revision, remaining }, damaged, last })
     }
 
     pub(crate) fn kinds(&self) -> Vec<GroupResource> {
@@ -389,7 +393,7 @@ impl Opened {
         kinds.into_iter().collect()
     }
 
-    pub(crate) async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
+    pub(crate) async fn count(&self, range: ListRange<'_>) -> Result<u64, StoreReadError> {
         self.before_read().await;
         Ok(self.memory.lock().after(range)?.1.len() as u64)
     }
@@ -401,7 +405,7 @@ impl Opened {
         after: Revision,
         through: Revision,
         limit: usize,
-    ) -> Result<Vec<Event>, ReadError> {
+    ) -> Result<Vec<StoreEvent>, StoreReadError> {
         self.before_read().await;
         let state = self.memory.lock();
         state.check_kept(kind, after)?;
@@ -409,14 +413,14 @@ impl Opened {
             return Ok(Vec::new());
         }
         let rows = state.log.range(Revision(after.0 + 1)..=through).filter(|(_, row)| row.key.kind == *kind);
-        let rows: Vec<(&Revision, &Row)> = rows.take(limit).collect();
-        let damage = |(at, row): &(&Revision, &Row)| {
+        let rows: Vec<(&Revision, &MemoryLogRow)> = rows.take(limit).collect();
+        let damage = |(at, row): &(&Revision, &MemoryLogRow)| {
             state.damage(&row.key, **at).or_else(|| state.damage(&row.key, row.previous))
         };
         if let Some(damage) = rows.iter().find_map(damage) {
-            return Err(ReadError::Damaged(vec![damage]));
+            return Err(StoreReadError::Damaged(vec![damage]));
         }
-        let event = |(revision, row): (&Revision, &Row)| Event {
+        let event = |(revision, row): (&Revision, &MemoryLogRow)| StoreEvent {
             revision: *revision,
             kind: row.kind,
             key: row.key.clone(),
@@ -426,21 +430,21 @@ impl Opened {
         Ok(rows.into_iter().map(event).collect())
     }
 
-    pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, Usage> {
+    pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, StoredUsage> {
         self.memory.lock().meter.usage(namespace)
     }
 
     pub(crate) async fn commit(
         &self,
         op: Op,
-        guards: Vec<Guard>,
-        allowances: Vec<Allowance>,
+        guards: Vec<WritePrecondition>,
+        allowances: Vec<QuotaAllowance>,
     ) -> Result<Revision, CommitError> {
         let fate = match &self.memory.faults {
             Some(faults) => faults.before_commit(&op).await,
-            None => Fate::Stored,
+            None => InjectedOutcome::Stored,
         };
-        if fate == Fate::Refused {
+        if fate == InjectedOutcome::Refused {
             return Err(CommitError::Database("the medium refused the change".to_owned()));
         }
         let event = {
@@ -455,7 +459,7 @@ impl Opened {
             let is_cut = state.damaged.contains(&previous);
             let cuts = is_cut.then(|| (event.key.kind.clone(), event.revision));
             self.damages.settled(&event.key);
-            if fate == Fate::Stored {
+            if fate == InjectedOutcome::Stored {
                 if start != self.hub.published() {
                     // An earlier change was reported as failed and had become durable after all.
                     self.hub.skip_to(start);
@@ -471,7 +475,7 @@ impl Opened {
         if let Some(faults) = &self.memory.faults {
             faults.after_commit(&event).await;
         }
-        if fate == Fate::StoredUnheard {
+        if fate == InjectedOutcome::StoredUnheard {
             return Err(CommitError::Database("the medium failed after the change".to_owned()));
         }
         Ok(event.revision)
@@ -489,7 +493,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenMemoryStore {
     fn drop(&mut self) {
         self.hub.close();
     }

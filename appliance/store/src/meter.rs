@@ -1,7 +1,7 @@
 //! How much there is of each kind, standing and as history, and what it may come to. Pure.
 //!
 //! ```text
-//!   a change by its lengths ([`Measured`]) ──► apply ──► standing: objects and bytes, by kind and namespace
+//!   a change by its lengths ([`MeteredChange`]) ──► apply ──► standing: objects and bytes, by kind and namespace
 //!                                                   └──► history: revisions and bytes, by kind
 //!   compaction: so many rows are gone ───────► freed
 //!   check: may a change add so much?      excess: how much history has to go?
@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::room::Spending;
-use crate::types::{EventKind, GroupResource, Key, Revision};
+use crate::store_room::ReserveUse;
+use crate::types::{ChangeKind, GroupResource, ObjectKey, Revision};
 
 /// History beyond these goes, whatever its age: who watches or pages from before it lists again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Default for HistoryLimits {
 
 /// What stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct StoredUsage {
     pub objects: u64,
     pub bytes: u64,
 }
@@ -63,7 +63,7 @@ impl HistorySize {
 
 /// What the objects of a change's namespace may come to. Only a change that adds to them is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct QuotaAllowance {
     /// Who set it, for the refusal.
     pub quota: String,
     /// What it limits, for the refusal.
@@ -96,16 +96,16 @@ impl AllowanceScope {
     }
 }
 
-impl Allowance {
+impl QuotaAllowance {
     /// What of it is used, of what stands in the namespace.
     #[must_use]
-    pub fn used(&self, standing: &BTreeMap<GroupResource, Usage>) -> u64 {
+    pub fn used(&self, standing: &BTreeMap<GroupResource, StoredUsage>) -> u64 {
         standing.iter().filter(|(kind, _)| self.scope.covers(kind)).map(|(_, usage)| self.measure.of(usage)).sum()
     }
 }
 
 impl Measure {
-    fn of(self, usage: &Usage) -> u64 {
+    fn of(self, usage: &StoredUsage) -> u64 {
         match self {
             Self::Objects => usage.objects,
             Self::Bytes => usage.bytes,
@@ -125,39 +125,39 @@ pub struct Exceeded {
 
 /// A change, as far as it is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Measured {
+pub(crate) struct MeteredChange {
     pub(crate) kind: GroupResource,
     pub(crate) namespace: String,
-    pub(crate) event: EventKind,
+    pub(crate) event: ChangeKind,
     pub(crate) bytes: u64,
     /// Of the value that it replaces.
     pub(crate) previous: u64,
 }
 
 /// What a change adds, or takes away.
-struct Delta {
+struct UsageDelta {
     objects: i64,
     bytes: i64,
     history_revisions: i64,
     history_bytes: i64,
 }
 
-impl Measured {
-    pub(crate) fn of(key: &Key, event: EventKind, bytes: usize, previous: usize) -> Self {
+impl MeteredChange {
+    pub(crate) fn of(key: &ObjectKey, event: ChangeKind, bytes: usize, previous: usize) -> Self {
         let (bytes, previous) = (bytes as u64, previous as u64);
         Self { kind: key.kind.clone(), namespace: key.namespace.clone(), event, bytes, previous }
     }
 
-    fn delta(&self) -> Delta {
+    fn delta(&self) -> UsageDelta {
         let (bytes, previous) = (self.bytes.cast_signed(), self.previous.cast_signed());
         match self.event {
-            EventKind::Created => Delta { objects: 1, bytes, history_revisions: 0, history_bytes: 0 },
-            EventKind::Updated => {
-                Delta { objects: 0, bytes: bytes - previous, history_revisions: 1, history_bytes: previous }
+            ChangeKind::Created => UsageDelta { objects: 1, bytes, history_revisions: 0, history_bytes: 0 },
+            ChangeKind::Updated => {
+                UsageDelta { objects: 0, bytes: bytes - previous, history_revisions: 1, history_bytes: previous }
             }
             // What stood before it, and the deletion itself.
-            EventKind::Deleted => {
-                Delta { objects: -1, bytes: -previous, history_revisions: 2, history_bytes: bytes + previous }
+            ChangeKind::Deleted => {
+                UsageDelta { objects: -1, bytes: -previous, history_revisions: 2, history_bytes: bytes + previous }
             }
         }
     }
@@ -183,8 +183,8 @@ pub(crate) struct Meter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KindMeter {
     history: HistorySize,
-    standing: Usage,
-    namespaces: BTreeMap<String, Usage>,
+    standing: StoredUsage,
+    namespaces: BTreeMap<String, StoredUsage>,
 }
 
 impl Meter {
@@ -203,12 +203,12 @@ impl Meter {
     }
 
     /// Values have other lengths now: it is to be counted again.
-    pub(crate) fn outdate(&mut self) {
+    pub(crate) fn mark_stale(&mut self) {
         self.revision = Revision(u64::MAX);
     }
 
     /// Takes in objects of a kind in a namespace that stand.
-    pub(crate) fn count_standing(&mut self, kind: &GroupResource, namespace: &str, usage: Usage) {
+    pub(crate) fn count_standing(&mut self, kind: &GroupResource, namespace: &str, usage: StoredUsage) {
         let meter = self.kinds.entry(kind.clone()).or_default();
         meter.standing.objects += usage.objects;
         meter.standing.bytes += usage.bytes;
@@ -224,14 +224,14 @@ impl Meter {
         history.bytes += size.bytes;
     }
 
-    pub(crate) fn apply(&mut self, change: &Measured) {
+    pub(crate) fn apply(&mut self, change: &MeteredChange) {
         self.add(change, &change.delta());
     }
 
     /// Takes a change back that was not stored after all.
-    pub(crate) fn revert(&mut self, change: &Measured) {
-        let Delta { objects, bytes, history_revisions, history_bytes } = change.delta();
-        let back = Delta {
+    pub(crate) fn revert(&mut self, change: &MeteredChange) {
+        let UsageDelta { objects, bytes, history_revisions, history_bytes } = change.delta();
+        let back = UsageDelta {
             objects: -objects,
             bytes: -bytes,
             history_revisions: -history_revisions,
@@ -240,7 +240,7 @@ impl Meter {
         self.add(change, &back);
     }
 
-    fn add(&mut self, change: &Measured, delta: &Delta) {
+    fn add(&mut self, change: &MeteredChange, delta: &UsageDelta) {
         if !self.kinds.contains_key(&change.kind) {
             self.kinds.insert(change.kind.clone(), KindMeter::default());
         }
@@ -289,25 +289,25 @@ impl Meter {
     }
 
     /// What stands in a namespace, by kind.
-    pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, Usage> {
+    pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, StoredUsage> {
         let of_kind =
             |(kind, meter): (&GroupResource, &KindMeter)| Some((kind.clone(), *meter.namespaces.get(namespace)?));
         self.kinds.iter().filter_map(of_kind).collect()
     }
 
     /// Which allowances a change would exceed; none where it may be made.
-    pub(crate) fn check(&self, change: &Measured, allowances: &[Allowance]) -> Vec<Exceeded> {
+    pub(crate) fn check(&self, change: &MeteredChange, allowances: &[QuotaAllowance]) -> Vec<Exceeded> {
         if allowances.is_empty() { Vec::new() } else { exceeded(change, &self.usage(&change.namespace), allowances) }
     }
 }
 
 /// Which allowances a change would exceed where so much stands in its namespace.
 pub(crate) fn exceeded(
-    change: &Measured,
-    standing: &BTreeMap<GroupResource, Usage>,
-    allowances: &[Allowance],
+    change: &MeteredChange,
+    standing: &BTreeMap<GroupResource, StoredUsage>,
+    allowances: &[QuotaAllowance],
 ) -> Vec<Exceeded> {
-    let by = |allowance: &Allowance| {
+    let by = |allowance: &QuotaAllowance| {
         let requested = if allowance.scope.covers(&change.kind) { change.adds(allowance.measure) } else { 0 };
         let used = allowance.used(standing);
         let is_over = requested > 0 && used.saturating_add(requested) > allowance.most;
@@ -326,10 +326,10 @@ pub(crate) fn exceeded(
 #[derive(Clone, Debug)]
 pub struct CommitTerms {
     /// Whether it may use what is kept for a full disk.
-    pub spending: Spending,
+    pub spending: ReserveUse,
     /// It is refused where it adds more to its namespace. That is judged in the transaction of the change: of several
     /// that come at once, no more is stored than fits.
-    pub allowances: Vec<Allowance>,
+    pub allowances: Vec<QuotaAllowance>,
 }
 
 #[cfg(test)]
@@ -342,18 +342,18 @@ mod tests {
         GroupResource::new("", name)
     }
 
-    fn change(name: &str, event: EventKind, bytes: usize, previous: usize) -> Measured {
-        Measured::of(&Key::new(&kind(name), "a", "x"), event, bytes, previous)
+    fn change(name: &str, event: ChangeKind, bytes: usize, previous: usize) -> MeteredChange {
+        MeteredChange::of(&ObjectKey::new(&kind(name), "a", "x"), event, bytes, previous)
     }
 
     #[test]
     fn a_value_stands_until_it_is_replaced_and_is_history_until_it_is_gone() {
         let mut meter = Meter::default();
-        meter.apply(&change("maps", EventKind::Created, 100, 0));
-        meter.apply(&change("maps", EventKind::Updated, 30, 100));
-        assert_eq!(meter.usage("a")[&kind("maps")], Usage { objects: 1, bytes: 30 });
+        meter.apply(&change("maps", ChangeKind::Created, 100, 0));
+        meter.apply(&change("maps", ChangeKind::Updated, 30, 100));
+        assert_eq!(meter.usage("a")[&kind("maps")], StoredUsage { objects: 1, bytes: 30 });
         assert_eq!(meter.kinds[&kind("maps")].history, HistorySize { revisions: 1, bytes: 100 });
-        meter.apply(&change("maps", EventKind::Deleted, 40, 30));
+        meter.apply(&change("maps", ChangeKind::Deleted, 40, 30));
         assert!(meter.usage("a").is_empty(), "nothing is kept of a namespace in which nothing is");
         assert_eq!(meter.kinds[&kind("maps")].history, HistorySize { revisions: 3, bytes: 170 });
         meter.freed(&kind("maps"), 100);
@@ -371,7 +371,7 @@ mod tests {
         meter.count_history(&kind("maps"), HistorySize { revisions: 1, bytes: 0 });
         assert_eq!(meter.excess(&kind("maps"), limits).unwrap().revisions, 3);
         // What stands has a share: ten thousand hosts have a longer history than three.
-        meter.count_standing(&kind("maps"), "a", Usage { objects: 5, bytes: 8000 });
+        meter.count_standing(&kind("maps"), "a", StoredUsage { objects: 5, bytes: 8000 });
         assert_eq!(meter.excess(&kind("maps"), limits), Some(HistorySize { revisions: 3, bytes: 0 }));
         assert_eq!(meter.excess(&kind("none"), limits), None);
     }
@@ -379,28 +379,33 @@ mod tests {
     #[test]
     fn only_what_adds_to_a_limited_kind_is_refused() {
         let mut meter = Meter::default();
-        meter.count_standing(&kind("maps"), "a", Usage { objects: 2, bytes: 90 });
-        meter.count_standing(&kind("records"), "a", Usage { objects: 50, bytes: 9000 });
-        let allowance =
-            |word: &str, measure, scope, most| Allowance { quota: "q".into(), word: word.into(), measure, scope, most };
+        meter.count_standing(&kind("maps"), "a", StoredUsage { objects: 2, bytes: 90 });
+        meter.count_standing(&kind("records"), "a", StoredUsage { objects: 50, bytes: 9000 });
+        let allowance = |word: &str, measure, scope, most| QuotaAllowance {
+            quota: "q".into(),
+            word: word.into(),
+            measure,
+            scope,
+            most,
+        };
         let allowances = [
             allowance("count/maps", Measure::Objects, AllowanceScope::Only(kind("maps")), 2),
             allowance("bytes", Measure::Bytes, AllowanceScope::AllBut([kind("records")].into()), 100),
         ];
-        let exceeded = meter.check(&change("maps", EventKind::Created, 20, 0), &allowances);
+        let exceeded = meter.check(&change("maps", ChangeKind::Created, 20, 0), &allowances);
         let words: Vec<_> = exceeded.iter().map(|found| (found.word.as_str(), found.requested, found.used)).collect();
         assert_eq!(words, [("count/maps", 1, 2), ("bytes", 20, 90)]);
         for fits in [
-            change("maps", EventKind::Updated, 50, 40),
-            change("maps", EventKind::Updated, 10, 90),
-            change("maps", EventKind::Deleted, 9000, 40),
-            change("records", EventKind::Created, 9000, 0),
-            change("secrets", EventKind::Created, 10, 0),
+            change("maps", ChangeKind::Updated, 50, 40),
+            change("maps", ChangeKind::Updated, 10, 90),
+            change("maps", ChangeKind::Deleted, 9000, 40),
+            change("records", ChangeKind::Created, 9000, 0),
+            change("secrets", ChangeKind::Created, 10, 0),
         ] {
             assert_eq!(meter.check(&fits, &allowances), [], "{fits:?}");
         }
-        assert_eq!(meter.check(&change("maps", EventKind::Updated, 51, 40), &allowances)[0].word, "bytes");
-        let elsewhere = Measured { namespace: "b".into(), ..change("maps", EventKind::Created, 99, 0) };
+        assert_eq!(meter.check(&change("maps", ChangeKind::Updated, 51, 40), &allowances)[0].word, "bytes");
+        let elsewhere = MeteredChange { namespace: "b".into(), ..change("maps", ChangeKind::Created, 99, 0) };
         assert_eq!(meter.check(&elsewhere, &allowances), []);
     }
 
@@ -408,14 +413,14 @@ mod tests {
         #[test]
         fn what_is_taken_back_leaves_nothing(changes in prop::collection::vec((0_u8..3, 0_usize..9, 0_usize..9), 1..20)) {
             let mut meter = Meter::default();
-            meter.count_standing(&kind("maps"), "a", Usage { objects: 100, bytes: 10_000 });
+            meter.count_standing(&kind("maps"), "a", StoredUsage { objects: 100, bytes: 10_000 });
             let before = meter.clone();
-            let changes: Vec<Measured> = changes
+            let changes: Vec<MeteredChange> = changes
                 .into_iter()
                 .map(|(event, bytes, previous)| match event {
-                    0 => change("maps", EventKind::Created, bytes, 0),
-                    1 => change("maps", EventKind::Updated, bytes, previous),
-                    _ => change("maps", EventKind::Deleted, bytes, previous),
+                    0 => change("maps", ChangeKind::Created, bytes, 0),
+                    1 => change("maps", ChangeKind::Updated, bytes, previous),
+                    _ => change("maps", ChangeKind::Deleted, bytes, previous),
                 })
                 .collect();
             changes.iter().for_each(|change| meter.apply(change));

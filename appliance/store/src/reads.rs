@@ -5,23 +5,23 @@ use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::damage::PageRead;
-use crate::error::ReadError;
-use crate::memory::Opened;
+use crate::error::StoreReadError;
+use crate::memory::OpenMemoryStore;
 use crate::sqlite::{self, CheckedChanges, Database, ReadJob};
-use crate::types::{Event, GroupResource, Key, Object, Position, Range, Revision};
+use crate::types::{GroupResource, ListRange, ObjectKey, Position, Revision, StoreEvent, StoredObject};
 
 /// A way to read that keeps the store open.
 #[derive(Clone, Debug)]
 pub(crate) enum Reads {
     Sqlite(mpsc::Sender<ReadJob>),
-    Memory(Arc<Opened>),
+    Memory(Arc<OpenMemoryStore>),
 }
 
 /// A way to read while somebody else keeps the store open.
 #[derive(Clone, Debug)]
 pub(crate) enum WeakReads {
     Sqlite(mpsc::WeakSender<ReadJob>),
-    Memory(Weak<Opened>),
+    Memory(Weak<OpenMemoryStore>),
 }
 
 impl Reads {
@@ -32,7 +32,7 @@ impl Reads {
         }
     }
 
-    pub(crate) async fn object(&self, key: &Key) -> Result<Option<Object>, ReadError> {
+    pub(crate) async fn object(&self, key: &ObjectKey) -> Result<Option<StoredObject>, StoreReadError> {
         match self {
             Self::Sqlite(reads) => {
                 let key = key.clone();
@@ -43,28 +43,28 @@ impl Reads {
     }
 
     /// Objects in order; `remaining` is 1 where there are more.
-    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
+    pub(crate) async fn page(&self, range: ListRange<'_>, limit: usize) -> Result<PageRead, StoreReadError> {
         match self {
             Self::Sqlite(reads) => {
-                let range = OwnRange::of(range);
-                read(reads, move |database| sqlite::page(database, range.lend(), limit)).await
+                let range = OwnedRange::of(range);
+                read(reads, move |database| sqlite::page(database, range.as_list_range(), limit)).await
             }
             Self::Memory(opened) => opened.page(range, limit).await,
         }
     }
 
-    pub(crate) async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
+    pub(crate) async fn count(&self, range: ListRange<'_>) -> Result<u64, StoreReadError> {
         match self {
             Self::Sqlite(reads) => {
-                let range = OwnRange::of(range);
-                read(reads, move |database| sqlite::count(database, range.lend())).await
+                let range = OwnedRange::of(range);
+                read(reads, move |database| sqlite::count(database, range.as_list_range())).await
             }
             Self::Memory(opened) => opened.count(range).await,
         }
     }
 
     /// Compares the next changes after a revision with their checksums. A store in memory has none.
-    pub(crate) async fn check_changes(&self, after: Revision) -> Result<CheckedChanges, ReadError> {
+    pub(crate) async fn check_changes(&self, after: Revision) -> Result<CheckedChanges, StoreReadError> {
         match self {
             Self::Sqlite(reads) => read(reads, move |database| sqlite::check_changes(database, after)).await,
             Self::Memory(_) => Ok(CheckedChanges { through: after, is_over: true, ..CheckedChanges::default() }),
@@ -72,7 +72,7 @@ impl Reads {
     }
 
     /// The kinds that objects are of, as far as the store has ever seen one.
-    pub(crate) async fn kinds(&self) -> Result<Vec<GroupResource>, ReadError> {
+    pub(crate) async fn kinds(&self) -> Result<Vec<GroupResource>, StoreReadError> {
         match self {
             Self::Sqlite(reads) => read(reads, sqlite::kinds).await,
             Self::Memory(opened) => Ok(opened.kinds()),
@@ -86,7 +86,7 @@ impl Reads {
         after: Revision,
         through: Revision,
         limit: usize,
-    ) -> Result<Vec<Event>, ReadError> {
+    ) -> Result<Vec<StoreEvent>, StoreReadError> {
         match self {
             Self::Sqlite(reads) => {
                 let kind = kind.clone();
@@ -106,32 +106,32 @@ impl WeakReads {
     }
 }
 
-/// A [`Range`] that goes to another thread.
-struct OwnRange {
+/// A [`ListRange`] that goes to another thread.
+struct OwnedRange {
     kind: GroupResource,
     namespace: Option<String>,
     at: Option<Revision>,
     after: Option<Position>,
 }
 
-impl OwnRange {
-    fn of(range: Range<'_>) -> Self {
-        let Range { kind, namespace, at, after } = range;
+impl OwnedRange {
+    fn of(range: ListRange<'_>) -> Self {
+        let ListRange { kind, namespace, at, after } = range;
         Self { kind: kind.clone(), namespace: namespace.map(str::to_owned), at, after: after.cloned() }
     }
 
-    fn lend(&self) -> Range<'_> {
-        Range { kind: &self.kind, namespace: self.namespace.as_deref(), at: self.at, after: self.after.as_ref() }
+    fn as_list_range(&self) -> ListRange<'_> {
+        ListRange { kind: &self.kind, namespace: self.namespace.as_deref(), at: self.at, after: self.after.as_ref() }
     }
 }
 
 /// Runs a read on a reader thread.
 async fn read<T: Send + 'static>(
     reads: &mpsc::Sender<ReadJob>,
-    job: impl FnOnce(&mut Database) -> Result<T, ReadError> + Send + 'static,
-) -> Result<T, ReadError> {
+    job: impl FnOnce(&mut Database) -> Result<T, StoreReadError> + Send + 'static,
+) -> Result<T, StoreReadError> {
     let (answer, result) = oneshot::channel();
     let job: ReadJob = Box::new(move |database| drop(answer.send(job(database))));
-    reads.send(job).await.map_err(|_| ReadError::Closed)?;
-    result.await.map_err(|_| ReadError::Closed)?
+    reads.send(job).await.map_err(|_| StoreReadError::Closed)?;
+    result.await.map_err(|_| StoreReadError::Closed)?
 }

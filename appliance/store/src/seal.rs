@@ -9,7 +9,7 @@
 //! another object's row does not open. Each value has a random nonce of its own; one key may seal 2³²
 //! of them (NIST SP 800-38D), which is a change of a secret every second for 136 years.
 //!
-//! A [`Keyring`] has one key that seals, and may have older ones that only open: that is how a
+//! A [`SealingKeys`] has one key that seals, and may have older ones that only open: that is how a
 //! database goes from one key to the next ([`crate::Store::reseal`]).
 
 use std::fmt;
@@ -20,7 +20,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, U
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-use crate::types::{GroupResource, Key};
+use crate::types::{GroupResource, ObjectKey};
 
 pub const KEY_BYTES: usize = 32;
 /// The only form of a sealed value so far.
@@ -53,22 +53,22 @@ impl fmt::Display for KeyId {
 }
 
 /// The keys, and the kinds whose values they seal.
-pub struct Keyring {
+pub struct SealingKeys {
     kinds: Vec<GroupResource>,
     /// The first one seals.
     keys: RwLock<Vec<(KeyId, LessSafeKey)>>,
     random: SystemRandom,
 }
 
-impl fmt::Debug for Keyring {
+impl fmt::Debug for SealingKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyring").field("kinds", &self.kinds).field("ids", &self.ids()).finish_non_exhaustive()
+        f.debug_struct("SealingKeys").field("kinds", &self.kinds).field("ids", &self.ids()).finish_non_exhaustive()
     }
 }
 
 /// Nothing is said about why: it would help who tries.
 #[derive(Debug, thiserror::Error)]
-pub enum SealError {
+pub enum ValueSealError {
     #[error("the system gives no random bytes")]
     Random,
     #[error("a keyring needs a key")]
@@ -81,25 +81,25 @@ pub enum SealError {
 #[derive(Debug)]
 pub(crate) struct DoesNotOpen;
 
-impl Keyring {
+impl SealingKeys {
     /// `keys`: the one that seals first.
-    pub fn new(kinds: Vec<GroupResource>, keys: &[[u8; KEY_BYTES]]) -> Result<Self, SealError> {
+    pub fn new(kinds: Vec<GroupResource>, keys: &[[u8; KEY_BYTES]]) -> Result<Self, ValueSealError> {
         if keys.is_empty() {
-            return Err(SealError::Empty);
+            return Err(ValueSealError::Empty);
         }
         let keys = keys.iter().map(usable).collect::<Result<_, _>>()?;
         Ok(Self { kinds, keys: RwLock::new(keys), random: SystemRandom::new() })
     }
 
     /// A new key.
-    pub fn generate() -> Result<[u8; KEY_BYTES], SealError> {
+    pub fn generate() -> Result<[u8; KEY_BYTES], ValueSealError> {
         let mut key = [0; KEY_BYTES];
-        SystemRandom::new().fill(&mut key).map_err(|_| SealError::Random)?;
+        SystemRandom::new().fill(&mut key).map_err(|_| ValueSealError::Random)?;
         Ok(key)
     }
 
     /// Seals with this key from now on, and opens with the others as before.
-    pub fn seal_with(&self, key: &[u8; KEY_BYTES]) -> Result<KeyId, SealError> {
+    pub fn seal_with(&self, key: &[u8; KEY_BYTES]) -> Result<KeyId, ValueSealError> {
         let (id, key) = usable(key)?;
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         keys.retain(|(known, _)| *known != id);
@@ -121,27 +121,27 @@ impl Keyring {
         &self.kinds
     }
 
-    pub(crate) fn seals(&self, key: &Key) -> bool {
+    pub(crate) fn seals(&self, key: &ObjectKey) -> bool {
         self.kinds.contains(&key.kind)
     }
 
-    pub(crate) fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub(crate) fn seal(&self, key: &ObjectKey, value: &[u8]) -> Result<Vec<u8>, ValueSealError> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let (id, aead) = keys.first().ok_or(SealError::Empty)?;
+        let (id, aead) = keys.first().ok_or(ValueSealError::Empty)?;
         let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
+        self.random.fill(&mut nonce).map_err(|_| ValueSealError::Random)?;
         let mut sealed = Vec::with_capacity(HEAD_BYTES + value.len() + MAX_TAG_LEN);
         sealed.push(FORM);
         sealed.extend(id.0);
         sealed.extend(nonce);
         let mut text = value.to_vec();
         aead.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(name(key)), &mut text)
-            .map_err(|_| SealError::Failed)?;
+            .map_err(|_| ValueSealError::Failed)?;
         sealed.append(&mut text);
         Ok(sealed)
     }
 
-    pub(crate) fn open(&self, key: &Key, sealed: &[u8]) -> Result<Bytes, DoesNotOpen> {
+    pub(crate) fn open(&self, key: &ObjectKey, sealed: &[u8]) -> Result<Bytes, DoesNotOpen> {
         let (head, text) = sealed.split_at_checked(HEAD_BYTES).ok_or(DoesNotOpen)?;
         let (id, nonce) = head[1..].split_at(ID_BYTES);
         if head[0] != FORM {
@@ -157,13 +157,13 @@ impl Keyring {
     }
 }
 
-fn usable(key: &[u8; KEY_BYTES]) -> Result<(KeyId, LessSafeKey), SealError> {
-    let unbound = UnboundKey::new(&AES_256_GCM, key).map_err(|_| SealError::Failed)?;
+fn usable(key: &[u8; KEY_BYTES]) -> Result<(KeyId, LessSafeKey), ValueSealError> {
+    let unbound = UnboundKey::new(&AES_256_GCM, key).map_err(|_| ValueSealError::Failed)?;
     Ok((KeyId::of(key), LessSafeKey::new(unbound)))
 }
 
 /// An object's key as bytes, of which no two keys have the same.
-fn name(key: &Key) -> Vec<u8> {
+fn name(key: &ObjectKey) -> Vec<u8> {
     let mut name = Vec::new();
     for part in [&*key.kind.group, &*key.kind.resource, &key.namespace, &key.name] {
         name.extend((part.len() as u64).to_be_bytes());
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn a_value_opens_for_its_object_and_its_key_alone() {
         let kind = GroupResource::new("", "secrets");
-        let ring = Keyring::new(vec![kind.clone()], &[[1; 32]]).unwrap();
-        let key = Key::new(&kind, "default", "a");
+        let ring = SealingKeys::new(vec![kind.clone()], &[[1; 32]]).unwrap();
+        let key = ObjectKey::new(&kind, "default", "a");
         let sealed = ring.seal(&key, b"hunter2").unwrap();
         assert_eq!(ring.open(&key, &sealed).unwrap(), &b"hunter2"[..]);
         assert_eq!((KeyId::named_in(&sealed), KeyId::named_in(&sealed[..8])), (Some(ring.ids()[0]), None));
@@ -189,9 +189,9 @@ mod tests {
 
         // The same letters, cut elsewhere.
         for other in [
-            Key::new(&kind, "defaul", "ta"),
-            Key::new(&kind, "default", "b"),
-            Key::new(&GroupResource::new("s", "ecrets"), "default", "a"),
+            ObjectKey::new(&kind, "defaul", "ta"),
+            ObjectKey::new(&kind, "default", "b"),
+            ObjectKey::new(&GroupResource::new("s", "ecrets"), "default", "a"),
         ] {
             assert!(ring.open(&other, &sealed).is_err(), "{other}");
         }

@@ -1,5 +1,5 @@
 //! The handle that everybody uses, on one of two backends that pass the same `conformance` suite:
-//! the SQLite file that a process serves from, and [`Memory`] for simulations.
+//! the SQLite file that a process serves from, and [`MemoryMedium`] for simulations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,18 +9,18 @@ use tokio::sync::{oneshot, watch};
 
 use crate::damage::{Damage, DamageBook, DamageReport, PageRead};
 use crate::durability::Durability;
-use crate::error::{CommitError, OpenError, ReadError, ResealError, SnapshotError, WatchError};
+use crate::error::{CommitError, ResealError, SnapshotError, StoreOpenError, StoreReadError, WatchError};
 use crate::flushes::Flushes;
 use crate::hub::Hub;
 use crate::lineage::Lineage;
-use crate::memory::{Memory, Opened};
-use crate::meter::{self, Allowance, CommitTerms, Exceeded, HistoryLimits, Measured, Usage};
+use crate::memory::{MemoryMedium, OpenMemoryStore};
+use crate::meter::{self, CommitTerms, Exceeded, HistoryLimits, MeteredChange, QuotaAllowance, StoredUsage};
 use crate::reads::Reads;
-use crate::recorded::RecordedTime;
-use crate::room::{Spending, StorageStanding, StoreRoom};
-use crate::seal::{KeyId, Keyring};
-use crate::sqlite::{self, CheckedChanges, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
-use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Range, Revision};
+use crate::recorded_time::RecordedTime;
+use crate::seal::{KeyId, SealingKeys};
+use crate::sqlite::{self, CheckedChanges, Commit, Resealed, ScrubStep, Snapshot, Sqlite, StoreWriterCommand};
+use crate::store_room::{ReserveUse, StorageStatus, StoreRoom};
+use crate::types::{GroupResource, ListPage, ListRange, ObjectKey, Op, Revision, StoredObject, WritePrecondition};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
 
@@ -30,37 +30,41 @@ const SCRUB_WAITS_MAX: u32 = 40;
 /// An open store. Clones share it; it closes with the last one.
 #[derive(Clone, Debug)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreCore>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    backend: Backend,
+struct StoreCore {
+    backend: StoreBackend,
     hub: Arc<Hub>,
     lineage: Lineage,
     recorded: Mutex<RecordedTime>,
 }
 
 #[derive(Debug)]
-enum Backend {
+enum StoreBackend {
     Sqlite(Sqlite),
-    Memory(Arc<Opened>),
+    Memory(Arc<OpenMemoryStore>),
 }
 
 impl Store {
     /// Opens the database file, or makes it. Blocks for some milliseconds.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: &Path) -> Result<Self, StoreOpenError> {
         Self::open_with(path, Durability::PowerCut)
     }
 
     /// The same with another durability; see there who may want that.
-    pub fn open_with(path: &Path, durability: Durability) -> Result<Self, OpenError> {
+    pub fn open_with(path: &Path, durability: Durability) -> Result<Self, StoreOpenError> {
         Self::open_sealed(path, durability, None)
     }
 
     /// The same with values of chosen kinds sealed on disk. What is written from now on is; what is there in the
     /// clear, or by an older key of the keyring, stays as it is until [`Store::reseal`].
-    pub fn open_sealed(path: &Path, durability: Durability, keyring: Option<Arc<Keyring>>) -> Result<Self, OpenError> {
+    pub fn open_sealed(
+        path: &Path,
+        durability: Durability,
+        keyring: Option<Arc<SealingKeys>>,
+    ) -> Result<Self, StoreOpenError> {
         Self::open_in(path, durability, keyring, None)
     }
 
@@ -68,26 +72,26 @@ impl Store {
     pub fn open_in(
         path: &Path,
         durability: Durability,
-        keyring: Option<Arc<Keyring>>,
+        keyring: Option<Arc<SealingKeys>>,
         room: Option<Arc<StoreRoom>>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         let (sqlite, hub) = Sqlite::open(path, durability, keyring, room)?;
         let (lineage, recorded) = (sqlite.lineage.clone(), Mutex::new(sqlite.recorded));
-        Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage, recorded }) })
+        Ok(Self { inner: Arc::new(StoreCore { backend: StoreBackend::Sqlite(sqlite), hub, lineage, recorded }) })
     }
 
     /// The key without which the database cannot be opened; none where nothing in it is sealed, or where
     /// there is no database.
-    pub fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
+    pub fn needs_key(path: &Path) -> Result<Option<KeyId>, StoreOpenError> {
         Sqlite::needs_key(path)
     }
 
     /// Opens a store on what is in this process's memory. One at a time: the watchers of another
     /// would not hear of changes.
-    pub fn in_memory(memory: &Memory) -> Self {
-        let (opened, hub) = Opened::new(memory);
+    pub fn in_memory(memory: &MemoryMedium) -> Self {
+        let (opened, hub) = OpenMemoryStore::new(memory);
         let (lineage, recorded) = (memory.lineage(), Mutex::new(memory.recorded()));
-        Self { inner: Arc::new(Inner { backend: Backend::Memory(opened), hub, lineage, recorded }) }
+        Self { inner: Arc::new(StoreCore { backend: StoreBackend::Memory(opened), hub, lineage, recorded }) }
     }
 
     /// What was recorded of time, last of all by this process.
@@ -99,11 +103,11 @@ impl Store {
     /// revision. When this returns `Ok`, they are on disk.
     pub async fn record_time(&self, time: RecordedTime) -> Result<(), CommitError> {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => {
-                let answered = command(sqlite, |answer| Command::RecordTime { time, answer }).await;
+            StoreBackend::Sqlite(sqlite) => {
+                let answered = command(sqlite, |answer| StoreWriterCommand::RecordTime { time, answer }).await;
                 answered.unwrap_or(Err(CommitError::Closed))?;
             }
-            Backend::Memory(opened) => opened.record_time(time),
+            StoreBackend::Memory(opened) => opened.record_time(time),
         }
         *self.inner.recorded.lock().unwrap_or_else(PoisonError::into_inner) = time;
         Ok(())
@@ -118,16 +122,16 @@ impl Store {
     /// was acknowledged before is in it. Blocks for as long as the disk needs.
     pub fn snapshot(&self, into: &Path) -> Result<Snapshot, SnapshotError> {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => sqlite::snapshot(&sqlite.path, into),
-            Backend::Memory(_) => Err(SnapshotError::InMemory),
+            StoreBackend::Sqlite(sqlite) => sqlite::snapshot(&sqlite.path, into),
+            StoreBackend::Memory(_) => Err(SnapshotError::InMemory),
         }
     }
 
     /// How much room the next copy needs at most. Blocks for a moment.
     pub fn snapshot_bytes_max(&self) -> Result<u64, SnapshotError> {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => sqlite::size_bytes(&sqlite.path).map_err(SnapshotError::Database),
-            Backend::Memory(_) => Err(SnapshotError::InMemory),
+            StoreBackend::Sqlite(sqlite) => sqlite::size_bytes(&sqlite.path).map_err(SnapshotError::Database),
+            StoreBackend::Memory(_) => Err(SnapshotError::InMemory),
         }
     }
 
@@ -142,21 +146,21 @@ impl Store {
     }
 
     /// Waits until the store has reached a revision.
-    pub async fn reached(&self, revision: Revision) -> Result<(), ReadError> {
+    pub async fn reached(&self, revision: Revision) -> Result<(), StoreReadError> {
         let mut progress = self.inner.hub.progress();
-        progress.wait_for(|current| *current >= revision).await.map(drop).map_err(|_| ReadError::Closed)
+        progress.wait_for(|current| *current >= revision).await.map(drop).map_err(|_| StoreReadError::Closed)
     }
 
-    pub async fn get(&self, key: &Key) -> Result<Option<Object>, ReadError> {
+    pub async fn get(&self, key: &ObjectKey) -> Result<Option<StoredObject>, StoreReadError> {
         self.reads()?.object(key).await
     }
 
     /// Objects in the order of namespace and name, of at most `limit`, and how many there are after them.
-    pub async fn list(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+    pub async fn list(&self, range: ListRange<'_>, limit: usize) -> Result<ListPage, StoreReadError> {
         let mut page = self.page(range, limit).await?;
         if let Some(last) = page.items.last().filter(|_| page.remaining > 0) {
             let last = last.key.position();
-            page.remaining = self.count(Range { at: Some(page.revision), after: Some(&last), ..range }).await?;
+            page.remaining = self.count(ListRange { at: Some(page.revision), after: Some(&last), ..range }).await?;
         }
         Ok(page)
     }
@@ -165,13 +169,13 @@ impl Store {
     /// more. Counting takes longer than reading a page.
     ///
     /// A page with a damaged object is an error that names it, for it would seem to be absent.
-    pub async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+    pub async fn page(&self, range: ListRange<'_>, limit: usize) -> Result<ListPage, StoreReadError> {
         let PageRead { page, damaged, .. } = self.page_with_damaged(range, limit).await?;
-        if damaged.is_empty() { Ok(page) } else { Err(ReadError::Damaged(damaged)) }
+        if damaged.is_empty() { Ok(page) } else { Err(StoreReadError::Damaged(damaged)) }
     }
 
     /// The same for who knows what to do about a damaged object.
-    pub async fn page_with_damaged(&self, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
+    pub async fn page_with_damaged(&self, range: ListRange<'_>, limit: usize) -> Result<PageRead, StoreReadError> {
         self.reads()?.page(range, limit.clamp(1, PAGE_OBJECTS_MAX)).await
     }
 
@@ -195,63 +199,68 @@ impl Store {
     }
 
     /// The kinds that objects are of, or were once.
-    pub async fn kinds(&self) -> Result<Vec<GroupResource>, ReadError> {
+    pub async fn kinds(&self) -> Result<Vec<GroupResource>, StoreReadError> {
         self.reads()?.kinds().await
     }
 
     /// Compares a handful of changes after a revision with their checksums, old states included; who
     /// goes on from where it ended has compared all of them in the end.
-    pub async fn check_changes(&self, after: Revision) -> Result<CheckedChanges, ReadError> {
+    pub async fn check_changes(&self, after: Revision) -> Result<CheckedChanges, StoreReadError> {
         self.reads()?.check_changes(after).await
     }
 
     /// One small step of what a database of an older program lacks; false where nothing is left to do.
-    pub async fn settle(&self) -> Result<bool, CommitError> {
-        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Ok(false) };
-        command(sqlite, |answer| Command::Settle { answer }).await.unwrap_or(Err(CommitError::Closed))
+    pub async fn add_missing_checksums(&self) -> Result<bool, CommitError> {
+        let StoreBackend::Sqlite(sqlite) = &self.inner.backend else { return Ok(false) };
+        command(sqlite, |answer| StoreWriterCommand::Settle { answer }).await.unwrap_or(Err(CommitError::Closed))
     }
 
     fn damages(&self) -> &DamageBook {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => &sqlite.damages,
-            Backend::Memory(opened) => &opened.damages,
+            StoreBackend::Sqlite(sqlite) => &sqlite.damages,
+            StoreBackend::Memory(opened) => &opened.damages,
         }
     }
 
     /// How many objects there are.
-    pub async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
+    pub async fn count(&self, range: ListRange<'_>) -> Result<u64, StoreReadError> {
         self.reads()?.count(range).await
     }
 
     /// Makes one change if it may be made and every guard holds. When this returns `Ok`, the change
     /// is on disk and live watchers have been given it. A deletion may use the reserve.
-    pub async fn commit(&self, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
-        let spending = if matches!(op, Op::Delete { .. }) { Spending::Reserved } else { Spending::Ordinary };
+    pub async fn commit(&self, op: Op, guards: Vec<WritePrecondition>) -> Result<Revision, CommitError> {
+        let spending = if matches!(op, Op::Delete { .. }) { ReserveUse::Reserved } else { ReserveUse::Ordinary };
         self.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, guards).await
     }
 
     /// The same on other terms.
-    pub async fn commit_on(&self, terms: CommitTerms, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
+    pub async fn commit_on(
+        &self,
+        terms: CommitTerms,
+        op: Op,
+        guards: Vec<WritePrecondition>,
+    ) -> Result<Revision, CommitError> {
         if op.value().len() > OBJECT_BYTES_MAX {
             return Err(CommitError::TooLarge { key: op.key().clone(), bytes: op.value().len() });
         }
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => {
-                let commit = |answer| Command::Commit(Commit { op, guards, terms, answer });
+            StoreBackend::Sqlite(sqlite) => {
+                let commit = |answer| StoreWriterCommand::Commit(Commit { op, guards, terms, answer });
                 command(sqlite, commit).await.unwrap_or(Err(CommitError::Closed))
             }
-            Backend::Memory(opened) => opened.commit(op, guards, terms.allowances).await,
+            StoreBackend::Memory(opened) => opened.commit(op, guards, terms.allowances).await,
         }
     }
 
     /// What stands in a namespace, by kind, with all changes that were asked for before.
-    pub async fn usage(&self, namespace: &str) -> Result<BTreeMap<GroupResource, Usage>, ReadError> {
+    pub async fn usage(&self, namespace: &str) -> Result<BTreeMap<GroupResource, StoredUsage>, StoreReadError> {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => {
-                let usage = |answer| Command::Usage { namespace: namespace.to_owned(), answer };
-                command(sqlite, usage).await.ok_or(ReadError::Closed)
+            StoreBackend::Sqlite(sqlite) => {
+                let usage = |answer| StoreWriterCommand::Usage { namespace: namespace.to_owned(), answer };
+                command(sqlite, usage).await.ok_or(StoreReadError::Closed)
             }
-            Backend::Memory(opened) => Ok(opened.usage(namespace)),
+            StoreBackend::Memory(opened) => Ok(opened.usage(namespace)),
         }
     }
 
@@ -260,10 +269,10 @@ impl Store {
         &self,
         op: &Op,
         replaced_bytes: usize,
-        allowances: &[Allowance],
-    ) -> Result<Vec<Exceeded>, ReadError> {
+        allowances: &[QuotaAllowance],
+    ) -> Result<Vec<Exceeded>, StoreReadError> {
         let key = op.key();
-        let change = Measured::of(key, op.event_kind(), op.value().len(), replaced_bytes);
+        let change = MeteredChange::of(key, op.event_kind(), op.value().len(), replaced_bytes);
         Ok(meter::exceeded(&change, &self.usage(&key.namespace).await?, allowances))
     }
 
@@ -301,12 +310,13 @@ impl Store {
     async fn compact_part(&self, kind: Option<&GroupResource>, through: Revision) -> Result<Revision, CommitError> {
         let through = through.min(self.current());
         let sqlite = match &self.inner.backend {
-            Backend::Sqlite(sqlite) => sqlite,
-            Backend::Memory(opened) => return Ok(opened.compact(kind, through)),
+            StoreBackend::Sqlite(sqlite) => sqlite,
+            StoreBackend::Memory(opened) => return Ok(opened.compact(kind, through)),
         };
         let mut compacted = Revision(0);
         loop {
-            let answered = command(sqlite, |answer| Command::Compact { kind: kind.cloned(), through, answer }).await;
+            let answered =
+                command(sqlite, |answer| StoreWriterCommand::Compact { kind: kind.cloned(), through, answer }).await;
             let next = answered.unwrap_or(Err(CommitError::Closed))?;
             if next >= through || next == compacted {
                 return Ok(next);
@@ -319,10 +329,10 @@ impl Store {
     /// between other writes. What is done stays done when this is dropped or the process dies; the next call goes on
     /// from there, and costs next to nothing where all is done. [`Store::scrub`] then removes what was before.
     pub async fn reseal(&self) -> Result<Resealed, ResealError> {
-        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
+        let StoreBackend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
         let mut all = Resealed::default();
         loop {
-            let answered = command(sqlite, |answer| Command::Reseal { answer }).await;
+            let answered = command(sqlite, |answer| StoreWriterCommand::Reseal { answer }).await;
             let step = answered.unwrap_or(Err(ResealError::Closed))?;
             all.values += step.resealed.values;
             all.damaged.extend(step.resealed.damaged);
@@ -335,11 +345,11 @@ impl Store {
     /// Leaves nothing in the files of what values were before they were sealed, in small steps as well. For a while it
     /// takes as much room as the database has; `free_bytes` is asked before each step how much is free on the disk.
     pub async fn scrub(&self, free_bytes: impl Fn() -> u64) -> Result<(), ResealError> {
-        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
+        let StoreBackend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
         let mut waits = 0;
         while waits < SCRUB_WAITS_MAX {
             let free_bytes = free_bytes();
-            let answered = command(sqlite, |answer| Command::Scrub { free_bytes, answer }).await;
+            let answered = command(sqlite, |answer| StoreWriterCommand::Scrub { free_bytes, answer }).await;
             match answered.unwrap_or(Err(ResealError::Closed))? {
                 ScrubStep::Next => {}
                 ScrubStep::Busy => waits += 1,
@@ -351,28 +361,28 @@ impl Store {
 
     /// Finds out whether anything can be stored, with the reserve where that is needed.
     pub async fn probe(&self) -> Result<(), CommitError> {
-        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Ok(()) };
-        command(sqlite, |answer| Command::Probe { answer }).await.unwrap_or(Err(CommitError::Closed))
+        let StoreBackend::Sqlite(sqlite) = &self.inner.backend else { return Ok(()) };
+        command(sqlite, |answer| StoreWriterCommand::Probe { answer }).await.unwrap_or(Err(CommitError::Closed))
     }
 
     /// What can be stored now; `None` for a store whose room nobody looks after.
-    pub fn storage(&self) -> Option<StorageStanding> {
+    pub fn storage(&self) -> Option<StorageStatus> {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => sqlite.room.as_deref().map(StoreRoom::standing),
-            Backend::Memory(_) => None,
+            StoreBackend::Sqlite(sqlite) => sqlite.room.as_deref().map(StoreRoom::standing),
+            StoreBackend::Memory(_) => None,
         }
     }
 
-    fn reads(&self) -> Result<Reads, ReadError> {
+    fn reads(&self) -> Result<Reads, StoreReadError> {
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => sqlite.reads.clone().map(Reads::Sqlite).ok_or(ReadError::Closed),
-            Backend::Memory(opened) => Ok(Reads::Memory(opened.clone())),
+            StoreBackend::Sqlite(sqlite) => sqlite.reads.clone().map(Reads::Sqlite).ok_or(StoreReadError::Closed),
+            StoreBackend::Memory(opened) => Ok(Reads::Memory(opened.clone())),
         }
     }
 }
 
 /// What the writer answers; `None` where the store is closed.
-async fn command<T>(sqlite: &Sqlite, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+async fn command<T>(sqlite: &Sqlite, command: impl FnOnce(oneshot::Sender<T>) -> StoreWriterCommand) -> Option<T> {
     let (answer, result) = oneshot::channel();
     sqlite.commands.as_ref()?.send(command(answer)).await.ok()?;
     result.await.ok()

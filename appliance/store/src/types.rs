@@ -38,13 +38,13 @@ impl fmt::Display for GroupResource {
 
 /// Where one object lives. The namespace is empty for objects that belong to none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ObjectKey {
     pub kind: GroupResource,
     pub namespace: String,
     pub name: String,
 }
 
-impl Key {
+impl ObjectKey {
     pub fn new(kind: &GroupResource, namespace: &str, name: &str) -> Self {
         Self { kind: kind.clone(), namespace: namespace.into(), name: name.into() }
     }
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/", self.kind)?;
         if !self.namespace.is_empty() {
@@ -74,8 +74,8 @@ pub struct Position {
 
 /// One object as it stands: its bytes and the revision that wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    pub key: Key,
+pub struct StoredObject {
+    pub key: ObjectKey,
     pub revision: Revision,
     pub value: Bytes,
 }
@@ -84,15 +84,15 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// The object must not exist.
-    Create { key: Key, value: Bytes },
+    Create { key: ObjectKey, value: Bytes },
     /// The object must stand at `expected`.
-    Update { key: Key, expected: Revision, value: Bytes },
+    Update { key: ObjectKey, expected: Revision, value: Bytes },
     /// The object must stand at `expected`. `value` is its last state, which watchers are shown.
-    Delete { key: Key, expected: Revision, value: Bytes },
+    Delete { key: ObjectKey, expected: Revision, value: Bytes },
 }
 
 impl Op {
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ObjectKey {
         match self {
             Self::Create { key, .. } | Self::Update { key, .. } | Self::Delete { key, .. } => key,
         }
@@ -104,25 +104,25 @@ impl Op {
         }
     }
 
-    pub(crate) fn event_kind(&self) -> EventKind {
+    pub(crate) fn event_kind(&self) -> ChangeKind {
         match self {
-            Self::Create { .. } => EventKind::Created,
-            Self::Update { .. } => EventKind::Updated,
-            Self::Delete { .. } => EventKind::Deleted,
+            Self::Create { .. } => ChangeKind::Created,
+            Self::Update { .. } => ChangeKind::Updated,
+            Self::Delete { .. } => ChangeKind::Deleted,
         }
     }
 }
 
 /// A condition on another object, checked in the transaction of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Guard {
-    Absent(Key),
-    Present(Key),
-    At(Key, Revision),
+pub enum WritePrecondition {
+    Absent(ObjectKey),
+    Present(ObjectKey),
+    At(ObjectKey, Revision),
 }
 
-impl Guard {
-    pub fn key(&self) -> &Key {
+impl WritePrecondition {
+    pub fn key(&self) -> &ObjectKey {
         match self {
             Self::Absent(key) | Self::Present(key) | Self::At(key, _) => key,
         }
@@ -130,7 +130,7 @@ impl Guard {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
+pub enum ChangeKind {
     Created,
     Updated,
     Deleted,
@@ -138,10 +138,10 @@ pub enum EventKind {
 
 /// One change that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct StoreEvent {
     pub revision: Revision,
-    pub kind: EventKind,
-    pub key: Key,
+    pub kind: ChangeKind,
+    pub key: ObjectKey,
     /// The new state; of a deleted object, its last one.
     pub value: Bytes,
     /// The state before, `None` for a new object. A watcher with a selector needs it to see an
@@ -151,7 +151,7 @@ pub struct Event {
 
 /// What of the objects of a kind is asked for, in the order of namespace and name.
 #[derive(Clone, Copy, Debug)]
-pub struct Range<'a> {
+pub struct ListRange<'a> {
     pub kind: &'a GroupResource,
     /// Where; everywhere if none is named.
     pub namespace: Option<&'a str>,
@@ -161,7 +161,7 @@ pub struct Range<'a> {
     pub after: Option<&'a Position>,
 }
 
-impl<'a> Range<'a> {
+impl<'a> ListRange<'a> {
     /// All of a kind, as of now.
     pub fn all(kind: &'a GroupResource) -> Self {
         Self { kind, namespace: None, at: None, after: None }
@@ -170,9 +170,9 @@ impl<'a> Range<'a> {
 
 /// A part of a list, all of it as of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ListPage {
     /// In the order of namespace, then name.
-    pub items: Vec<Object>,
+    pub items: Vec<StoredObject>,
     /// The revision at which the list was read.
     pub revision: Revision,
     /// How many objects come after the last one of this page.

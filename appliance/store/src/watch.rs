@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::error::{ReadError, WatchError};
-use crate::hub::{Hub, Next, Shared};
+use crate::error::{StoreReadError, WatchError};
+use crate::hub::{Hub, HubEvent, RingItem};
 use crate::reads::{Reads, WeakReads};
 use crate::types::{GroupResource, Revision};
 
@@ -18,7 +18,7 @@ pub struct EventStream {
     // Weak, so that a forgotten watch does not keep the database open.
     reads: WeakReads,
     kind: GroupResource,
-    page: VecDeque<Arc<Shared>>,
+    page: VecDeque<Arc<HubEvent>>,
     /// Everything up to here was delivered, or is not an event of this kind.
     position: Revision,
     /// The page is all that there is of this kind up to here.
@@ -40,7 +40,7 @@ impl EventStream {
             return Err(WatchError::Compacted { oldest });
         }
         let (page, weak) = (VecDeque::new(), reads.downgrade());
-        let live = !matches!(hub.after(&kind, from), Next::Overtaken);
+        let live = !matches!(hub.after(&kind, from), RingItem::Overtaken);
         let mut stream = Self { hub, reads: weak, kind, page, position: from, page_end: from, live, ended: None };
         // The first page of history now, so that a failure of the database is an error of the start.
         if !live {
@@ -52,7 +52,7 @@ impl EventStream {
     /// The next event. After an error the watch is over and every later call gives the same error.
     ///
     /// Cancel safe: an event is lost only with the stream.
-    pub async fn next(&mut self) -> Result<Arc<Shared>, WatchError> {
+    pub async fn next(&mut self) -> Result<Arc<HubEvent>, WatchError> {
         if let Some(error) = &self.ended {
             return Err(error.clone());
         }
@@ -73,38 +73,38 @@ impl EventStream {
         let published = self.hub.published();
         // Events are in the ring before `published` moves, so that nothing after the position, seen
         // after reading it, means that there is nothing up to it.
-        let waits = || matches!(self.hub.after(&self.kind, self.position), Next::Wait(_));
+        let waits = || matches!(self.hub.after(&self.kind, self.position), RingItem::Wait(_));
         if self.page.is_empty() && self.ended.is_none() && waits() {
             self.position = self.position.max(published);
         }
         self.position
     }
 
-    async fn advance(&mut self) -> Result<Arc<Shared>, WatchError> {
+    async fn advance(&mut self) -> Result<Arc<HubEvent>, WatchError> {
         loop {
             if let Some(event) = self.page.pop_front() {
                 return Ok(event);
             }
             self.position = self.position.max(self.page_end);
             match self.hub.after(&self.kind, self.position) {
-                Next::Event(event) => {
+                RingItem::Event(event) => {
                     self.live = true;
                     return Ok(event);
                 }
-                Next::Wait(changed) => {
+                RingItem::Wait(changed) => {
                     self.live = true;
                     changed.await;
                 }
-                Next::Overtaken if self.live => return Err(WatchError::Lagged),
-                Next::Overtaken => self.fill().await?,
-                Next::Closed => return Err(WatchError::Closed),
+                RingItem::Overtaken if self.live => return Err(WatchError::Lagged),
+                RingItem::Overtaken => self.fill().await?,
+                RingItem::Closed => return Err(WatchError::Closed),
             }
         }
     }
 
     /// Reads the next page of history.
     async fn fill(&mut self) -> Result<(), WatchError> {
-        let reads = self.reads.upgrade().ok_or(ReadError::Closed)?;
+        let reads = self.reads.upgrade().ok_or(StoreReadError::Closed)?;
         let through = self.hub.published();
         let events = reads.history(&self.kind, self.position, through, HISTORY_PAGE).await?;
         self.page_end = match events.last() {
@@ -112,7 +112,7 @@ impl EventStream {
             // Nothing more of this kind lies up to there.
             Some(_) | None => through.max(self.position),
         };
-        self.page = events.into_iter().map(|event| Arc::new(Shared::new(event))).collect();
+        self.page = events.into_iter().map(|event| Arc::new(HubEvent::new(event))).collect();
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use firesteel_store::{EventKind, GroupResource, Key, Op, Range, Revision, Store};
+use firesteel_store::{ChangeKind, GroupResource, ListRange, ObjectKey, Op, Revision, Store};
 
 const CHILD_STORE: &str = "FIRESTEEL_STORE_CRASH_CHILD";
 const SEED: &str = "FIRESTEEL_CRASH_SEED";
@@ -64,7 +64,7 @@ fn child_writes_until_it_is_killed() {
 
 async fn storm(store: Store, task: u64, mut random: Random) {
     loop {
-        let key = Key::new(&kind(), "default", &format!("t{task}-{}", random.below(OBJECTS)));
+        let key = ObjectKey::new(&kind(), "default", &format!("t{task}-{}", random.below(OBJECTS)));
         // Some large, so that a transaction is more than one page of the log.
         let length = if random.below(8) == 0 { 20_000 } else { 20 };
         let value = Bytes::from(format!("{:0length$}", random.below(u64::MAX)));
@@ -159,11 +159,11 @@ async fn check(path: &Path, acknowledged: &BTreeMap<u64, Change>, seed: u64) -> 
             assert_eq!(change, *wanted, "revision {revision}, seed {seed}");
         }
         match event.kind {
-            EventKind::Created | EventKind::Updated => exists.insert(change.1, (revision, change.2)),
-            EventKind::Deleted => exists.remove(&change.1),
+            ChangeKind::Created | ChangeKind::Updated => exists.insert(change.1, (revision, change.2)),
+            ChangeKind::Deleted => exists.remove(&change.1),
         };
     }
-    let list = store.list(Range::all(&kind()), 1000).await.unwrap();
+    let list = store.list(ListRange::all(&kind()), 1000).await.unwrap();
     let listed = list.items.into_iter().map(|object| (object.key.name, (object.revision.0, digest(&object.value))));
     assert_eq!(listed.collect::<HashMap<_, _>>(), exists, "what exists is what the history says, seed {seed}");
     current.0

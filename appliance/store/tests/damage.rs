@@ -9,8 +9,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use firesteel_store::{
-    CommitError, DamageCause, Durability, EventKind, GroupResource, Key, Op, OpenError, Range, ReadError, Revision,
-    Store, WatchError,
+    ChangeKind, CommitError, DamageCause, Durability, GroupResource, ListRange, ObjectKey, Op, Revision, Store,
+    StoreOpenError, StoreReadError, WatchError,
 };
 use rusqlite::Connection;
 
@@ -25,12 +25,12 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// What an event was: its revision, kind, object and value.
-type Told = (u64, EventKind, String, Bytes);
+type Told = (u64, ChangeKind, String, Bytes);
 
 /// What is in a database.
 struct Written {
     folder: tempfile::TempDir,
-    objects: BTreeMap<Key, (Revision, Bytes)>,
+    objects: BTreeMap<ObjectKey, (Revision, Bytes)>,
     events: BTreeMap<GroupResource, Vec<Told>>,
 }
 
@@ -43,23 +43,23 @@ impl Written {
         block_on(async {
             for number in 0..60 {
                 for name in KINDS {
-                    let key = Key::new(&kind(name), "default", &format!("{name}-{number:03}"));
+                    let key = ObjectKey::new(&kind(name), "default", &format!("{name}-{number:03}"));
                     let value = |round: usize| Bytes::from(format!("{number} {round} {}", "x".repeat(number * 150)));
                     let made = Op::Create { key: key.clone(), value: value(0) };
                     let mut at = store.commit(made, vec![]).await.unwrap();
                     let of_kind = events.entry(kind(name)).or_default();
-                    of_kind.push((at.0, EventKind::Created, key.name.clone(), value(0)));
+                    of_kind.push((at.0, ChangeKind::Created, key.name.clone(), value(0)));
                     objects.insert(key.clone(), (at, value(0)));
                     if number % 3 == 1 {
                         let changed = Op::Update { key: key.clone(), expected: at, value: value(1) };
                         at = store.commit(changed, vec![]).await.unwrap();
-                        of_kind.push((at.0, EventKind::Updated, key.name.clone(), value(1)));
+                        of_kind.push((at.0, ChangeKind::Updated, key.name.clone(), value(1)));
                         objects.insert(key.clone(), (at, value(1)));
                     }
                     if number % 6 == 2 {
                         let gone = Op::Delete { key: key.clone(), expected: at, value: value(2) };
                         at = store.commit(gone, vec![]).await.unwrap();
-                        of_kind.push((at.0, EventKind::Deleted, key.name.clone(), value(2)));
+                        of_kind.push((at.0, ChangeKind::Deleted, key.name.clone(), value(2)));
                         objects.remove(&key);
                     }
                 }
@@ -117,10 +117,10 @@ impl Written {
     }
 
     async fn judge_lists(&self, store: &Store, kind: &GroupResource, what: &str) -> usize {
-        let wanted: BTreeMap<&Key, _> = self.objects.iter().filter(|(key, _)| key.kind == *kind).collect();
+        let wanted: BTreeMap<&ObjectKey, _> = self.objects.iter().filter(|(key, _)| key.kind == *kind).collect();
         let (mut after, mut seen, mut damaged) = (None, BTreeMap::new(), 0);
         loop {
-            let range = Range { after: after.as_ref(), ..Range::all(kind) };
+            let range = ListRange { after: after.as_ref(), ..ListRange::all(kind) };
             let Ok(read) = store.page_with_damaged(range, 7).await else { return 1 };
             for object in read.page.items {
                 seen.insert(object.key, Some((object.revision, object.value)));
@@ -291,14 +291,14 @@ fn a_list_that_lost_a_row_is_made_anew_or_answers_nothing() {
     block_on(async {
         let hosts = kind("hosts");
         for name in ["hosts-005", "hosts-006", "none"] {
-            let read = store.get(&Key::new(&hosts, "default", name)).await;
-            assert!(matches!(read, Err(ReadError::Broken { .. })), "{name}: {read:?}");
+            let read = store.get(&ObjectKey::new(&hosts, "default", name)).await;
+            assert!(matches!(read, Err(StoreReadError::Broken { .. })), "{name}: {read:?}");
         }
-        assert!(matches!(store.page(Range::all(&hosts), 9).await, Err(ReadError::Broken { .. })));
-        assert!(matches!(store.count(Range::all(&hosts)).await, Err(ReadError::Broken { .. })));
-        let made = Op::Create { key: Key::new(&hosts, "default", "hosts-005"), value: "x".into() };
+        assert!(matches!(store.page(ListRange::all(&hosts), 9).await, Err(StoreReadError::Broken { .. })));
+        assert!(matches!(store.count(ListRange::all(&hosts)).await, Err(StoreReadError::Broken { .. })));
+        let made = Op::Create { key: ObjectKey::new(&hosts, "default", "hosts-005"), value: "x".into() };
         assert!(matches!(store.commit(made, vec![]).await, Err(CommitError::Damaged(_))), "it may be there");
-        let lease = Op::Create { key: Key::new(&kind("leases"), "default", "l"), value: "x".into() };
+        let lease = Op::Create { key: ObjectKey::new(&kind("leases"), "default", "l"), value: "x".into() };
         store.commit(lease, vec![]).await.unwrap();
         assert!(store.damage().casts_doubt(|_| false).is_some_and(|why| why.contains("hosts.example.org")));
     });
@@ -310,7 +310,7 @@ fn what_is_no_database_is_not_opened_and_left_as_it_is() {
     let path = folder.path().join("store.db");
     fs::write(&path, "x".repeat(8192)).unwrap();
     let error = Store::open(&path).unwrap_err();
-    assert!(error.is_damage() && matches!(error, OpenError::Database { .. }), "{error}");
+    assert!(error.is_damage() && matches!(error, StoreOpenError::Database { .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), "x".repeat(8192).as_bytes());
 }
 
@@ -351,12 +351,12 @@ fn compaction_takes_no_value_by_a_damaged_number() {
     let store = Store::open(&path).unwrap();
     block_on(async {
         assert_eq!(store.compact(store.current()).await.unwrap(), store.current());
-        let of = |name: &str| Key::new(&kind("hosts"), "default", name);
+        let of = |name: &str| ObjectKey::new(&kind("hosts"), "default", name);
         let (revision, value) = &written.objects[&of("hosts-000")];
         let read = store.get(&of("hosts-000")).await.unwrap().unwrap();
         assert_eq!((read.revision, &read.value), (*revision, value), "it was not replaced");
         for name in ["hosts-004", "hosts-005"] {
-            let Err(ReadError::Damaged(damages)) = store.get(&of(name)).await else { panic!("{name} is damaged") };
+            let Err(StoreReadError::Damaged(damages)) = store.get(&of(name)).await else { panic!("{name} is damaged") };
             assert_eq!(damages[0].cause, DamageCause::Checksum, "{name} is kept for who may save it");
         }
     });

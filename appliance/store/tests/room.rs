@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use firesteel_store::{
-    CommitError, CommitTerms, DiskBytes, Durability, GroupResource, HistoryLimits, Key, Op, Revision, Spending, Store,
-    StoreRoom, WatchError,
+    CommitError, CommitTerms, DiskBytes, Durability, GroupResource, HistoryLimits, ObjectKey, Op, ReserveUse, Revision,
+    Store, StoreRoom, WatchError,
 };
 use rusqlite::Connection;
 
 const MIB: u64 = 1 << 20;
-const RESERVED: CommitTerms = CommitTerms { spending: Spending::Reserved, allowances: Vec::new() };
+const RESERVED: CommitTerms = CommitTerms { spending: ReserveUse::Reserved, allowances: Vec::new() };
 
 /// A disk of 48 MiB, of which the test says how much is free.
 struct Disk {
@@ -44,8 +44,8 @@ fn hosts() -> GroupResource {
     GroupResource::new("example.org", "hosts")
 }
 
-fn key(name: &str) -> Key {
-    Key::new(&hosts(), "default", name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(&hosts(), "default", name)
 }
 
 fn value(bytes: usize) -> Bytes {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use firesteel_store::{
-    Durability, GroupResource, Key, Keyring, Op, OpenError, Range, ReadError, Resealed, Revision, Store, WatchError,
+    Durability, GroupResource, ListRange, ObjectKey, Op, Resealed, Revision, SealingKeys, Store, StoreOpenError,
+    StoreReadError, WatchError,
 };
 use rusqlite::Connection;
 
@@ -22,15 +23,15 @@ fn hosts() -> GroupResource {
     GroupResource::new("example.org", "hosts")
 }
 
-fn key(name: &str) -> Key {
-    Key::new(&secrets(), "default", name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(&secrets(), "default", name)
 }
 
-fn ring(keys: &[[u8; 32]]) -> Arc<Keyring> {
-    Arc::new(Keyring::new(vec![secrets()], keys).unwrap())
+fn ring(keys: &[[u8; 32]]) -> Arc<SealingKeys> {
+    Arc::new(SealingKeys::new(vec![secrets()], keys).unwrap())
 }
 
-fn open(path: &Path, ring: &Arc<Keyring>) -> Result<Store, OpenError> {
+fn open(path: &Path, ring: &Arc<SealingKeys>) -> Result<Store, StoreOpenError> {
     Store::open_sealed(path, Durability::Nothing, Some(ring.clone()))
 }
 
@@ -56,7 +57,7 @@ fn holds(folder: &Path, wanted: &[u8]) -> bool {
     files.collect::<Vec<_>>().iter().any(|bytes| bytes.windows(wanted.len()).any(|window| window == wanted))
 }
 
-fn id_bytes(ring: &Keyring) -> Vec<u8> {
+fn id_bytes(ring: &SealingKeys) -> Vec<u8> {
     let id = ring.ids()[0].to_string();
     (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect()
 }
@@ -68,14 +69,14 @@ async fn a_life(store: &Store) {
     store.commit(Op::Update { key: a, expected: Revision(1), value: value("a2") }, vec![]).await.unwrap();
     store.commit(Op::Create { key: key("b"), value: value("b1") }, vec![]).await.unwrap();
     store.commit(Op::Delete { key: key("b"), expected: Revision(3), value: value("b2") }, vec![]).await.unwrap();
-    let host = Key::new(&hosts(), "default", "h");
+    let host = ObjectKey::new(&hosts(), "default", "h");
     store.commit(Op::Create { key: host, value: OPEN.into() }, vec![]).await.unwrap();
 }
 
 async fn is_as_it_was(store: &Store) {
     assert_eq!(store.get(&key("a")).await.unwrap().unwrap().value, value("a2"));
     let listed = async |at: Option<u64>| {
-        let page = store.list(Range { at: at.map(Revision), ..Range::all(&secrets()) }, 9).await.unwrap();
+        let page = store.list(ListRange { at: at.map(Revision), ..ListRange::all(&secrets()) }, 9).await.unwrap();
         page.items.into_iter().map(|object| object.value).collect::<Vec<_>>()
     };
     assert_eq!(listed(None).await, [value("a2")]);
@@ -133,7 +134,7 @@ fn a_value_in_anothers_place_names_its_object_and_opens_nothing() {
     Connection::open(&path).unwrap().execute(sql, []).unwrap();
     let store = open(&path, &ring(&[[1; 32]])).unwrap();
     let error = block_on(store.get(&key("a"))).unwrap_err();
-    assert!(matches!(&error, ReadError::Damaged(found) if found[0].key == key("a")), "{error}");
+    assert!(matches!(&error, StoreReadError::Damaged(found) if found[0].key == key("a")), "{error}");
     let words =
         "the stored value of secrets/default/a (revision 2) is damaged: its bytes are not those that were written";
     assert_eq!(error.to_string(), words);
@@ -172,7 +173,7 @@ fn after_a_change_of_the_key_nothing_in_the_files_is_of_the_old_one() {
     });
     drop(store);
     assert!(!holds(folder.path(), &old) && !holds(folder.path(), CANARY.as_bytes()));
-    assert!(matches!(open(&path, &self::ring(&[[1; 32]])), Err(OpenError::Key { .. })));
+    assert!(matches!(open(&path, &self::ring(&[[1; 32]])), Err(StoreOpenError::Key { .. })));
     block_on(is_as_it_was(&open(&path, &self::ring(&[[2; 32]])).unwrap()));
 }
 
@@ -185,7 +186,7 @@ fn a_change_of_the_key_brings_nothing_back_that_a_kind_has_forgotten() {
         let watch = store.watch(&secrets(), Revision(3)).await.map(drop);
         assert_eq!(watch, Err(WatchError::Compacted { oldest: Revision(4) }));
         assert_eq!(
-            store.list(Range { at: Some(Revision(4)), ..Range::all(&secrets()) }, 9).await.unwrap().items.len(),
+            store.list(ListRange { at: Some(Revision(4)), ..ListRange::all(&secrets()) }, 9).await.unwrap().items.len(),
             1
         );
         assert_eq!(store.watch(&hosts(), Revision(3)).await.unwrap().next().await.unwrap().revision, Revision(5));
@@ -274,7 +275,7 @@ fn a_change_of_the_key_that_is_under_way_takes_both_keys() {
     let id = i64::from_be_bytes(id_bytes(&ring(&[new])).try_into().unwrap());
     Connection::open(&path).unwrap().execute("INSERT INTO meta VALUES ('sealing', ?1)", [id]).unwrap();
     for one in [old, new] {
-        assert!(matches!(open(&path, &ring(&[one])), Err(OpenError::Key { .. })));
+        assert!(matches!(open(&path, &ring(&[one])), Err(StoreOpenError::Key { .. })));
     }
     let store = open(&path, &ring(&[new, old])).unwrap();
     block_on(async {
@@ -337,7 +338,7 @@ fn nothing_is_sealed_or_scrubbed_that_is() {
 fn a_kind_that_is_to_be_sealed_is_looked_for_once_and_again_after_a_program_that_does_not_seal_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    let both = || Arc::new(Keyring::new(vec![secrets(), hosts()], &[[1; 32]]).unwrap());
+    let both = || Arc::new(SealingKeys::new(vec![secrets(), hosts()], &[[1; 32]]).unwrap());
     block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
     assert!(holds(folder.path(), OPEN.as_bytes()));
     let store = open(&path, &both()).unwrap();
@@ -347,7 +348,7 @@ fn a_kind_that_is_to_be_sealed_is_looked_for_once_and_again_after_a_program_that
     assert!(!holds(folder.path(), OPEN.as_bytes()));
 
     let store = open(&path, &ring(&[[1; 32]])).unwrap();
-    let host = Key::new(&hosts(), "default", "i");
+    let host = ObjectKey::new(&hosts(), "default", "i");
     block_on(store.commit(Op::Create { key: host.clone(), value: OPEN.into() }, vec![])).unwrap();
     drop(store);
     assert!(holds(folder.path(), OPEN.as_bytes()));

@@ -13,11 +13,11 @@ use std::{
 };
 
 use firesteel_facts::Architecture;
-use firesteel_kube::{Change, Core, Objects, Status};
-use firesteel_plan::policy::{Catalogue, Entry, Former};
+use firesteel_kube::{Core, ObjectChange, Objects, Status};
+use firesteel_plan::policy::{Catalogue, CatalogueImage, FormerImage};
 use firesteel_resources::{
     BootImageStream, Image,
-    boot_image_stream::{Artifact, ArtifactState, Declared, Release},
+    boot_image_stream::{ArtifactState, ArtifactStatus, DeclaredForm, StreamRelease},
     host_group::ImageReference,
 };
 use firesteel_runtime::{ControllerError, ImageIndex, IndexVersion, Pending, Runtime, timeout};
@@ -53,64 +53,65 @@ impl fmt::Debug for StreamIndex {
 
 /// The streams by their names.
 #[derive(Debug, Default)]
-struct Table(Mutex<BTreeMap<String, Known>>);
+struct Table(Mutex<BTreeMap<String, StreamImages>>);
 
 /// What is known of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct StreamImages {
     /// The newest release first.
-    entries: Vec<Entry>,
+    entries: Vec<CatalogueImage>,
     /// As its spec says; mostly empty.
     hand_off: String,
 }
 
 /// What is new about a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct News {
+struct StreamChange {
     of_images: bool,
     /// Some host's image may be handed its configuration in another form than before.
     of_forms: bool,
 }
 
 impl Table {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, StreamImages>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All images of all streams, of each the newest release first.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CatalogueImage> {
         self.lock().values().flat_map(|known| &known.entries).cloned().collect()
     }
 
     /// What streams say of the form in which this image is handed its configuration, by the names of the streams.
-    fn declared(&self, image: &Image) -> Vec<Declared> {
-        let is_this =
-            |entry: &Entry| !image.checksum.is_empty() && entry.image.digest.eq_ignore_ascii_case(&image.checksum);
+    fn declared(&self, image: &Image) -> Vec<DeclaredForm> {
+        let is_this = |entry: &CatalogueImage| {
+            !image.checksum.is_empty() && entry.image.digest.eq_ignore_ascii_case(&image.checksum)
+        };
         let known = self.lock();
         let say = known.iter().filter(|(_, one)| !one.hand_off.is_empty() && one.entries.iter().any(is_this));
-        say.map(|(stream, one)| Declared { stream: stream.clone(), word: one.hand_off.clone() }).collect()
+        say.map(|(stream, one)| DeclaredForm { stream: stream.clone(), word: one.hand_off.clone() }).collect()
     }
 
     /// `former`: images that sets name, or had, which may not be in any stream any more.
-    fn catalogue(&self, former: Vec<Former>) -> Catalogue {
+    fn catalogue(&self, former: Vec<FormerImage>) -> Catalogue {
         let entries = self.entries();
         let is_gone = |image: &ImageReference| {
             entries.iter().all(|entry| (&entry.image.stream, &entry.image.digest) != (&image.stream, &image.digest))
         };
-        let is_former = |former: &Former| !former.image.stream.is_empty() && is_gone(&former.image);
+        let is_former = |former: &FormerImage| !former.image.stream.is_empty() && is_gone(&former.image);
         let former = former.into_iter().filter(is_former).collect();
         Catalogue::new(self.lock().keys().cloned().collect(), entries, former)
     }
 
-    fn learn(&self, name: &str, now: Option<Known>) -> News {
+    fn update_stream(&self, name: &str, now: Option<StreamImages>) -> StreamChange {
         let mut known = self.lock();
         let before = match &now {
             Some(now) => known.insert(name.to_owned(), now.clone()),
             None => known.remove(name),
         };
         let says_a_form = [&before, &now].into_iter().flatten().any(|one| !one.hand_off.is_empty());
-        let entries = |one: &Option<Known>| one.as_ref().map(|one| one.entries.clone());
-        News { of_images: entries(&before) != entries(&now), of_forms: says_a_form && before != now }
+        let entries = |one: &Option<StreamImages>| one.as_ref().map(|one| one.entries.clone());
+        StreamChange { of_images: entries(&before) != entries(&now), of_forms: says_a_form && before != now }
     }
 }
 
@@ -135,16 +136,18 @@ impl StreamIndex {
         let mut changes = self.0.boot_streams.subscribe().await?;
         loop {
             let news = match changes.next().await? {
-                Change::Applied(stream) => self.0.table.learn(&stream.metadata.name, Some(known_of(&stream))),
-                Change::Deleted(stream) => self.0.table.learn(&stream.metadata.name, None),
-                Change::Synced => {
+                ObjectChange::Applied(stream) => {
+                    self.0.table.update_stream(&stream.metadata.name, Some(known_of(&stream)))
+                }
+                ObjectChange::Deleted(stream) => self.0.table.update_stream(&stream.metadata.name, None),
+                ObjectChange::Synced => {
                     // Told again by a watch that began anew.
                     let _known_before = self.0.read.set(());
-                    News { of_images: true, of_forms: false }
+                    StreamChange { of_images: true, of_forms: false }
                 }
-                Change::Undecodable { name, error } => {
+                ObjectChange::Undecodable { name, error } => {
                     tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
-                    News { of_images: false, of_forms: false }
+                    StreamChange { of_images: false, of_forms: false }
                 }
             };
             if news.of_images || news.of_forms {
@@ -158,15 +161,15 @@ impl StreamIndex {
 }
 
 impl ImageIndex for StreamIndex {
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CatalogueImage> {
         self.0.table.entries()
     }
 
-    fn catalogue(&self, former: Vec<Former>) -> Catalogue {
+    fn catalogue(&self, former: Vec<FormerImage>) -> Catalogue {
         self.0.table.catalogue(former)
     }
 
-    fn declared(&self, image: &Image) -> Vec<Declared> {
+    fn declared(&self, image: &Image) -> Vec<DeclaredForm> {
         self.0.table.declared(image)
     }
 
@@ -185,20 +188,20 @@ impl ImageIndex for StreamIndex {
     }
 }
 
-fn known_of(stream: &BootImageStream) -> Known {
-    Known { entries: entries_of(stream), hand_off: stream.spec.hand_off.clone() }
+fn known_of(stream: &BootImageStream) -> StreamImages {
+    StreamImages { entries: entries_of(stream), hand_off: stream.spec.hand_off.clone() }
 }
 
 /// The images of a stream, the newest release first.
-fn entries_of(stream: &BootImageStream) -> Vec<Entry> {
-    let of_release = |release: &Release| {
+fn entries_of(stream: &BootImageStream) -> Vec<CatalogueImage> {
+    let of_release = |release: &StreamRelease| {
         let artifacts = release.artifacts.iter().filter(|artifact| WHOLE.contains(&artifact.part.as_str()));
         artifacts.filter_map(|artifact| entry(&stream.metadata.name, release, artifact)).collect::<Vec<_>>()
     };
     stream.status.releases.iter().flat_map(of_release).collect()
 }
 
-fn entry(stream: &str, release: &Release, artifact: &Artifact) -> Option<Entry> {
+fn entry(stream: &str, release: &StreamRelease, artifact: &ArtifactStatus) -> Option<CatalogueImage> {
     let is_verified = match artifact.state {
         ArtifactState::Verified => true,
         ArtifactState::Wanted | ArtifactState::Fetching | ArtifactState::Failed => false,
@@ -207,7 +210,7 @@ fn entry(stream: &str, release: &Release, artifact: &Artifact) -> Option<Entry> 
         0 if artifact.part == DISK => SECTOR_BYTES,
         bytes => bytes,
     };
-    Some(Entry {
+    Some(CatalogueImage {
         image: ImageReference {
             stream: stream.to_owned(),
             release: release.release.clone(),
@@ -274,20 +277,20 @@ mod tests {
         let mut stream = stream();
         let mut learn = |change: &dyn Fn(&mut BootImageStream)| {
             change(&mut stream);
-            streams.learn("stable", Some(known_of(&stream)))
+            streams.update_stream("stable", Some(known_of(&stream)))
         };
         assert!(learn(&|_| ()).of_images);
         assert!(!learn(&|stream| stream.status.releases[0].artifacts[0].done_bytes = 7).of_images);
         assert_eq!(
             learn(&|stream| stream.status.releases[1].withdrawn = false),
-            News { of_images: true, of_forms: false }
+            StreamChange { of_images: true, of_forms: false }
         );
         let gone = ImageReference { stream: "stable".into(), digest: "00".into(), ..ImageReference::default() };
         let own = ImageReference { digest: "own".into(), ..ImageReference::default() };
-        let former = [gone.clone(), own, entries_of(&stream)[1].image.clone()].map(Former::disk);
+        let former = [gone.clone(), own, entries_of(&stream)[1].image.clone()].map(FormerImage::disk);
         let catalogue = streams.catalogue(former.into());
         assert!(catalogue.has_stream("stable") && catalogue.stored(&gone).is_none());
-        assert!(streams.learn("stable", None).of_images && !streams.learn("stable", None).of_images);
+        assert!(streams.update_stream("stable", None).of_images && !streams.update_stream("stable", None).of_images);
     }
 
     #[test]
@@ -297,17 +300,23 @@ mod tests {
         let image =
             |checksum: &str| Image { url: "https://mirror".into(), checksum: checksum.into(), ..Image::default() };
         let says = |checksum: &str| streams.declared(&image(checksum));
-        assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
+        assert!(!streams.update_stream("stable", Some(known_of(&stream))).of_forms);
         assert!(says("11").is_empty(), "it says nothing");
         stream.spec.hand_off = "config-drive".into();
-        assert_eq!(streams.learn("stable", Some(known_of(&stream))), News { of_images: false, of_forms: true });
-        assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
-        let said = Declared { stream: "stable".into(), word: "config-drive".into() };
+        assert_eq!(
+            streams.update_stream("stable", Some(known_of(&stream))),
+            StreamChange { of_images: false, of_forms: true }
+        );
+        assert!(!streams.update_stream("stable", Some(known_of(&stream))).of_forms);
+        let said = DeclaredForm { stream: "stable".into(), word: "config-drive".into() };
         assert_eq!(says("14"), std::slice::from_ref(&said), "in each of its forms");
         stream.status.releases[1].artifacts[0].sha256 = "aB".into();
-        assert!(streams.learn("stable", Some(known_of(&stream))).of_forms, "a host may have that image already");
+        assert!(
+            streams.update_stream("stable", Some(known_of(&stream))).of_forms,
+            "a host may have that image already"
+        );
         assert_eq!(says("Ab"), [said]);
         assert!(says("").is_empty() && says("00").is_empty(), "images of nobody");
-        assert!(streams.learn("stable", None).of_forms);
+        assert!(streams.update_stream("stable", None).of_forms);
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use firesteel_facts::{Architecture, Sha256};
-use firesteel_kube::{Change, Core, ObjectName, Objects, Occurrence, Recorder, Status};
+use firesteel_kube::{Core, ObjectChange, ObjectName, Objects, RecordedEvent, Recorder, Status};
 use firesteel_resources::{BootImageStream, Secret};
 use firesteel_runtime::{ControllerError, Ending, Runtime};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -29,7 +29,7 @@ const ROOM_EVERY: Duration = Duration::from_secs(600);
 pub type Forget = Box<dyn Fn(&[Sha256]) + Send + Sync>;
 
 /// What the process gives.
-pub struct Config {
+pub struct StreamControllerConfig {
     pub core: Core,
     pub runtime: Arc<dyn Runtime>,
     pub depot: Arc<dyn Depot>,
@@ -41,21 +41,21 @@ pub struct Config {
     pub forget: Forget,
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for StreamControllerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("quota_bytes", &self.quota_bytes).finish_non_exhaustive()
+        f.debug_struct("StreamControllerConfig").field("quota_bytes", &self.quota_bytes).finish_non_exhaustive()
     }
 }
 
 /// What follows all streams. Clones are cheap.
 #[derive(Clone, Debug)]
-pub struct Streams {
-    pub(crate) inner: Arc<Inner>,
+pub struct StreamController {
+    pub(crate) inner: Arc<StreamControllerParts>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) config: Config,
+pub(crate) struct StreamControllerParts {
+    pub(crate) config: StreamControllerConfig,
     pub(crate) streams: Objects<BootImageStream>,
     pub(crate) config_maps: Objects<Value>,
     pub(crate) secrets: Objects<Secret>,
@@ -63,15 +63,15 @@ pub(crate) struct Inner {
     pub(crate) groups: Objects<Value>,
     /// Kinds whose objects name images.
     pub(crate) namers: Vec<Objects<Value>>,
-    followed: Mutex<HashMap<String, Followed>>,
+    followed: Mutex<HashMap<String, FollowedStream>>,
     /// Architectures of hosts.
     fleet: Mutex<BTreeMap<ObjectName, Architecture>>,
     /// All hardware has been read since the start.
     pub(crate) fleet_read: SetOnce<()>,
     /// One at a time makes room.
     pub(crate) room: tokio::sync::Mutex<()>,
-    pub(crate) events: mpsc::Sender<Occurrence>,
-    events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
+    pub(crate) events: mpsc::Sender<RecordedEvent>,
+    events_end: Mutex<Option<mpsc::Receiver<RecordedEvent>>>,
 }
 
 /// Events waiting for the database.
@@ -79,24 +79,24 @@ const EVENTS_MAX: usize = 256;
 
 /// A stream that is followed.
 #[derive(Debug)]
-struct Followed {
+struct FollowedStream {
     uid: String,
     generation: i64,
-    wake: Arc<Wake>,
+    wake: Arc<FollowerSignal>,
     /// ConfigMaps and Secrets that it reads.
     reads: Vec<(&'static str, ObjectName)>,
 }
 
 /// How a follower is told of something.
 #[derive(Debug, Default)]
-pub(crate) struct Wake {
+pub(crate) struct FollowerSignal {
     pub(crate) changed: Notify,
     /// The object is gone, or another one has its name.
     is_over: AtomicBool,
     over: Notify,
 }
 
-impl Wake {
+impl FollowerSignal {
     fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.over.notify_waiters();
@@ -116,17 +116,17 @@ impl Wake {
 const CONFIG_MAP: &str = "ConfigMap";
 pub(crate) const SECRET: &str = "Secret";
 
-impl Streams {
+impl StreamController {
     /// # Errors
     /// When the registry lacks a kind that is needed.
-    pub fn new(config: Config) -> Result<Self, Status> {
+    pub fn new(config: StreamControllerConfig) -> Result<Self, Status> {
         let core = &config.core;
         let mut namers = Vec::new();
         for (group, kind) in references::KINDS {
             namers.push(Objects::new(core, group, kind)?);
         }
         let (events, events_end) = mpsc::channel(EVENTS_MAX);
-        let inner = Inner {
+        let inner = StreamControllerParts {
             streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
             config_maps: Objects::new(core, "", CONFIG_MAP)?,
             secrets: Objects::new(core, "", SECRET)?,
@@ -173,8 +173,8 @@ impl Streams {
                 change = changes.next() => change?,
             };
             match change {
-                Change::Applied(stream) => followers.extend(self.learn(&stream)),
-                Change::Deleted(stream) => {
+                ObjectChange::Applied(stream) => followers.extend(self.stream_changed(&stream)),
+                ObjectChange::Deleted(stream) => {
                     let name = &stream.metadata.name;
                     let mut followed = lock(&self.inner.followed);
                     if followed.get(name).is_some_and(|known| known.uid == stream.metadata.uid)
@@ -183,8 +183,8 @@ impl Streams {
                         gone.wake.end();
                     }
                 }
-                Change::Synced => {}
-                Change::Undecodable { name, error } => {
+                ObjectChange::Synced => {}
+                ObjectChange::Undecodable { name, error } => {
                     tracing::error!(stream = %name.name, %error, "a stored stream cannot be read; it is left alone");
                 }
             }
@@ -192,7 +192,7 @@ impl Streams {
     }
 
     /// Wakes the follower of a stream, or starts one for a stream that is new.
-    fn learn(&self, stream: &BootImageStream) -> Option<Ending> {
+    fn stream_changed(&self, stream: &BootImageStream) -> Option<Ending> {
         let (name, uid, generation) = (&stream.metadata.name, &stream.metadata.uid, stream.metadata.generation);
         let mut followed = lock(&self.inner.followed);
         if let Some(known) = followed.get_mut(name)
@@ -204,8 +204,8 @@ impl Streams {
             }
             return None;
         }
-        let wake = Arc::new(Wake::default());
-        let new = Followed { uid: uid.clone(), generation, wake: Arc::clone(&wake), reads: reads(stream) };
+        let wake = Arc::new(FollowerSignal::default());
+        let new = FollowedStream { uid: uid.clone(), generation, wake: Arc::clone(&wake), reads: reads(stream) };
         if let Some(before) = followed.insert(name.clone(), new) {
             before.wake.end();
         }
@@ -213,7 +213,7 @@ impl Streams {
         Some(self.inner.config.runtime.spawn_outward(Box::pin(async move { follower.run().await })))
     }
 
-    fn wake(&self, is_concerned: impl Fn(&Followed) -> bool) {
+    fn wake(&self, is_concerned: impl Fn(&FollowedStream) -> bool) {
         let followed = lock(&self.inner.followed);
         followed.values().filter(|one| is_concerned(one)).for_each(|one| one.wake.changed.notify_one());
     }
@@ -227,11 +227,11 @@ impl Streams {
         let mut changes = self.inner.config_maps.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(map) | Change::Deleted(map) => {
+                ObjectChange::Applied(map) | ObjectChange::Deleted(map) => {
                     let text = |name: &str| map["metadata"][name].as_str().unwrap_or_default();
                     self.changed(CONFIG_MAP, text("namespace"), text("name"));
                 }
-                Change::Synced | Change::Undecodable { .. } => {}
+                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
             }
         }
     }
@@ -240,10 +240,10 @@ impl Streams {
         let mut changes = self.inner.secrets.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(secret) | Change::Deleted(secret) => {
+                ObjectChange::Applied(secret) | ObjectChange::Deleted(secret) => {
                     self.changed(SECRET, &secret.metadata.namespace, &secret.metadata.name);
                 }
-                Change::Synced | Change::Undecodable { .. } => {}
+                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
             }
         }
     }
@@ -254,21 +254,21 @@ impl Streams {
         loop {
             let before = self.fleet();
             match changes.next().await? {
-                Change::Applied(hardware) => {
+                ObjectChange::Applied(hardware) => {
                     let mut fleet = lock(&self.inner.fleet);
                     match references::architecture_of(&hardware) {
                         Some(architecture) => fleet.insert(name_of(&hardware), architecture),
                         None => fleet.remove(&name_of(&hardware)),
                     };
                 }
-                Change::Deleted(hardware) => {
+                ObjectChange::Deleted(hardware) => {
                     lock(&self.inner.fleet).remove(&name_of(&hardware));
                 }
-                Change::Synced => {
+                ObjectChange::Synced => {
                     // Told again by a watch that began anew.
                     let _known_before = self.inner.fleet_read.set(());
                 }
-                Change::Undecodable { .. } => {}
+                ObjectChange::Undecodable { .. } => {}
             }
             if self.fleet() != before {
                 self.wake(|_| true);
@@ -294,7 +294,7 @@ impl Streams {
         }
     }
 
-    async fn write_events(&self, mut events: mpsc::Receiver<Occurrence>) -> Result<(), ControllerError> {
+    async fn write_events(&self, mut events: mpsc::Receiver<RecordedEvent>) -> Result<(), ControllerError> {
         let mut recorder = Recorder::new(&self.inner.config.core, COMPONENT);
         while let Some(happened) = events.recv().await {
             if let Err(status) = recorder.record(&happened).await {

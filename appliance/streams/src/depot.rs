@@ -9,16 +9,16 @@ use std::{
 };
 
 use firesteel_facts::Sha256;
-use firesteel_images::import::{SignatureState, Stage, Wanted};
+use firesteel_images::import::{AcquisitionStage, ArtifactRequest, SignatureState};
 
 /// Work that touches network or disk.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Hears how far a download is.
-pub type Tell = Arc<dyn Fn(Stage) + Send + Sync>;
+pub type Tell = Arc<dyn Fn(AcquisitionStage) + Send + Sync>;
 
 /// Where a stream's metadata is, other than in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MetadataSource {
     Url(String),
     /// A plain name in the appliance's folder of streams.
     File(String),
@@ -26,7 +26,7 @@ pub enum Place {
 
 /// An artifact that is in the store, verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DepotArtifact {
     /// Of a disk: the digest of what is written to it.
     pub raw_sha256: Option<Sha256>,
     /// Of what was downloaded.
@@ -42,7 +42,7 @@ pub struct Found {
 
 /// Why something is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fault {
+pub struct DepotFailure {
     /// For people, with all causes, and what to do.
     pub message: String,
     /// It will fail again until something is changed.
@@ -101,7 +101,7 @@ pub trait Referrers: Send + Sync {
 
 /// What making room did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct FreedRoom {
     /// Images that are gone, by their raw digests.
     pub images: Vec<Sha256>,
     pub bytes: u64,
@@ -112,17 +112,20 @@ pub struct Made {
 /// The appliance's store of images, and its way out.
 pub trait Depot: Send + Sync {
     /// A stream's metadata as it is now.
-    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, DepotError>>;
+    fn document<'a>(&'a self, place: &'a MetadataSource) -> Doing<'a, Result<Vec<u8>, DepotError>>;
 
     /// Keeps what was read last of a stream, for bundles.
     fn keep<'a>(&'a self, stream: &'a str, document: Vec<u8>) -> Doing<'a, Result<(), DepotError>>;
 
     /// What is in the store of an artifact; nothing goes out.
-    fn look<'a>(&'a self, wanted: &'a Wanted) -> Doing<'a, Result<Option<Found>, Fault>>;
+    fn find_artifact<'a>(
+        &'a self,
+        wanted: &'a ArtifactRequest,
+    ) -> Doing<'a, Result<Option<DepotArtifact>, DepotFailure>>;
 
     /// Brings an artifact into the store. What was downloaded stays where this is dropped or fails, and is gone on
     /// with.
-    fn fetch<'a>(&'a self, wanted: &'a Wanted, tell: Tell) -> Doing<'a, Result<Found, Fault>>;
+    fn fetch<'a>(&'a self, wanted: &'a ArtifactRequest, tell: Tell) -> Doing<'a, Result<DepotArtifact, DepotFailure>>;
 
     /// Removes what nobody uses, as far as room is short for so many bytes more. What is in use is asked for again once
     /// it is chosen what goes and nobody gets that any more: an object may have come to name it meanwhile.
@@ -131,5 +134,5 @@ pub trait Depot: Send + Sync {
         referrers: &'a dyn Referrers,
         quota_bytes: Option<u64>,
         coming_bytes: u64,
-    ) -> Doing<'a, Result<Made, DepotError>>;
+    ) -> Doing<'a, Result<FreedRoom, DepotError>>;
 }

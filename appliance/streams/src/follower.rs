@@ -1,5 +1,5 @@
 //! Follows one stream: asks its source, and fetches what is wanted, both at the same time. What is decided is
-//! [`memory`](crate::memory)'s; the status is written by one at a time, and only when it changed.
+//! [`memory`](crate::stream_record)'s; the status is written by one at a time, and only when it changed.
 
 mod fetch;
 
@@ -10,7 +10,7 @@ use std::{
 
 use firesteel_facts::{Architecture, Sha256};
 use firesteel_images::openpgp::Keyring;
-use firesteel_kube::{Occurrence, Part, Regarding, Status};
+use firesteel_kube::{EventSubject, ObjectPart, RecordedEvent, Status};
 use firesteel_resources::{
     boot_image_stream::{BootImageStreamStatus, DEGRADED, STAMPED, STORED},
     condition::CONDITIONS_MAX,
@@ -21,11 +21,11 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::{
-    Streams,
-    controller::{SECRET, Wake, lock},
-    depot::{DepotError, Place},
-    memory::{KeyringError, Memory},
+    StreamController,
+    controller::{FollowerSignal, SECRET, lock},
+    depot::{DepotError, MetadataSource},
     offer::{self, OfferError},
+    stream_record::{KeyringError, StreamRecord},
 };
 
 /// Files are read this often: nobody tells when one is replaced.
@@ -58,11 +58,11 @@ struct FoundKeys {
 }
 
 pub(crate) struct Follower {
-    streams: Streams,
+    streams: StreamController,
     name: String,
     uid: String,
-    wake: Arc<Wake>,
-    memory: Mutex<Memory>,
+    wake: Arc<FollowerSignal>,
+    memory: Mutex<StreamRecord>,
     /// There may be something else to fetch.
     fetchable: Notify,
     /// One writes at a time: an older status would come after a newer one.
@@ -70,7 +70,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(streams: Streams, name: &str, uid: &str, wake: Arc<Wake>) -> Self {
+    pub(crate) fn new(streams: StreamController, name: &str, uid: &str, wake: Arc<FollowerSignal>) -> Self {
         Self {
             streams,
             name: name.to_owned(),
@@ -92,7 +92,7 @@ impl Follower {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, StreamRecord> {
         lock(&self.memory)
     }
 
@@ -153,8 +153,8 @@ impl Follower {
             let document = self.document().await?;
             self.take(document, is_due).await;
         }
-        if self.memory().is_look_due(self.uptime(), LOOK_EVERY) {
-            self.look().await;
+        if self.memory().is_store_check_due(self.uptime(), LOOK_EVERY) {
+            self.check_store().await;
         }
         self.write().await?;
         self.fetchable.notify_one();
@@ -169,7 +169,8 @@ impl Follower {
         let source = self.memory().spec.source.clone();
         let depot = &self.streams.inner.config.depot;
         let Some(map) = source.config_map else {
-            let place = if source.url.is_empty() { Place::File(source.file) } else { Place::Url(source.url) };
+            let place =
+                if source.url.is_empty() { MetadataSource::File(source.file) } else { MetadataSource::Url(source.url) };
             return Ok(depot.document(&place).await.map_err(SourceError::Depot));
         };
         let found = self.streams.inner.config_maps.get(&map.namespace, &map.name).await?;
@@ -224,7 +225,11 @@ impl Follower {
         };
         for release in &news.withdrawn {
             tracing::warn!(stream = self.name, release, "the stream took a release back");
-            self.tell(true, "ReleaseWithdrawn", format!("{release} was taken back: it is given to no host any more"));
+            self.record_stream_event(
+                true,
+                "ReleaseWithdrawn",
+                format!("{release} was taken back: it is given to no host any more"),
+            );
         }
         if let Err(error) = self.streams.inner.config.depot.keep(&self.name, bytes).await {
             tracing::warn!(stream = self.name, %error, "keeping a stream's metadata for bundles");
@@ -271,7 +276,7 @@ impl Follower {
     }
 
     /// Sees what the store has of all that is known.
-    async fn look(&self) {
+    async fn check_store(&self) {
         let artifacts = self.memory().artifacts();
         for (release, artifact) in artifacts {
             let wanted = {
@@ -281,7 +286,7 @@ impl Follower {
                 memory.wanted(&release, &artifact).filter(|_| !is_unknown)
             };
             let Some(wanted) = wanted else { continue };
-            match self.streams.inner.config.depot.look(&wanted).await {
+            match self.streams.inner.config.depot.find_artifact(&wanted).await {
                 Ok(Some(found)) => self.memory().found(&release, &artifact.sha256, &found),
                 Ok(None) => self.memory().missing(&release, &artifact.sha256),
                 Err(fault) => {
@@ -290,7 +295,7 @@ impl Follower {
             }
         }
         let now = self.uptime();
-        self.memory().looked(now);
+        self.memory().store_checked(now);
     }
 
     /// Writes the status if it changed.
@@ -308,7 +313,7 @@ impl Follower {
         // Who waits for this may be dropped, and then nobody knows what is stored.
         *written = None;
         let (uid, ours) = (&self.uid, &status);
-        let done = self.streams.inner.streams.modify("", &self.name, Part::Status, |stream| {
+        let done = self.streams.inner.streams.modify("", &self.name, ObjectPart::Status, |stream| {
             if stream.metadata.uid == *uid {
                 let foreign = std::mem::take(&mut stream.status.conditions);
                 stream.status = ours.clone();
@@ -322,24 +327,24 @@ impl Follower {
         done.await?;
         for release in stamped {
             tracing::info!(stream = self.name, release, "all of a release is verified");
-            self.tell(false, "ReleaseStamped", format!("{release}: all of it is here and verified"));
+            self.record_stream_event(false, "ReleaseStamped", format!("{release}: all of it is here and verified"));
         }
         *written = Some(status);
         Ok(())
     }
 
-    fn tell(&self, is_warning: bool, reason: &str, message: String) {
+    fn record_stream_event(&self, is_warning: bool, reason: &str, message: String) {
         if !self.streams.inner.config.tells_events {
             return;
         }
-        let regarding = Regarding {
+        let regarding = EventSubject {
             api_version: "firesteel.dev/v1alpha1".to_owned(),
             kind: "BootImageStream".to_owned(),
             namespace: String::new(),
             name: self.name.clone(),
             uid: self.uid.clone(),
         };
-        let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
+        let happened = RecordedEvent { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
         if self.streams.inner.events.try_send(happened).is_err() {
             tracing::debug!(stream = self.name, "too many events are waiting");
         }

@@ -9,25 +9,27 @@
 //! hosts, groups, sets, streams ──► references ──► Depot::make_room ◄── length is known, or a quota
 //! ```
 //!
-//! `offer`, `releases`, `references`, `rate` and `tell` decide, and are pure. [`Streams`] follows the objects and runs one
-//! `follower` for each stream, so that none holds up the others; a follower asks the source and fetches at the same time.
-//! Network and disk are the [`Depot`]'s, which the process brings. It works without a control loop: an appliance that
-//! serves its API alone keeps images, too, for bundles.
+//! `offer`, `releases`, `references`, `rate` and `tell` decide, and are pure. [`StreamController`] follows the objects
+//! and runs one `follower` for each stream, so that none holds up the others; a follower asks the source and fetches at
+//! the same time. Network and disk are the [`Depot`]'s, which the process brings. It works without a control loop: an
+//! appliance that serves its API alone keeps images, too, for bundles.
 //!
 //! [`StreamIndex`] is what other controllers see of all this: the images that streams have, as far as their status says.
 
 mod catalogue;
 mod controller;
 mod depot;
+mod download_speed;
 mod follower;
-mod memory;
+mod make_room;
 mod offer;
-mod rate;
 pub mod references;
 mod releases;
-mod room;
-mod tell;
+mod stream_record;
+mod stream_status;
 
 pub use catalogue::StreamIndex;
-pub use controller::{Config, Forget, Streams};
-pub use depot::{Depot, DepotError, Doing, Fault, Found, ImageName, InUse, Made, Place, Referrers, Tell};
+pub use controller::{Forget, StreamController, StreamControllerConfig};
+pub use depot::{
+    Depot, DepotArtifact, DepotError, DepotFailure, Doing, FreedRoom, ImageName, InUse, MetadataSource, Referrers, Tell,
+};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use firesteel_facts::Architecture;
 use firesteel_images::catalogue::{
-    self, Artifact, BootImages, Document, Kind, NoChoice, StampState, Stream, StreamError,
+    self, Artifact, ArtifactKind, BootImages, NoChoice, SourceDocument, StampState, StreamError, StreamMetadata,
 };
 use firesteel_resources::boot_image_stream::BootImageStreamSpec;
 
@@ -28,7 +28,7 @@ pub(crate) enum OfferError {
 
 /// What a source offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct SourceOffer {
     /// The stream's own name.
     pub(crate) stream: String,
     pub(crate) last_modified: String,
@@ -42,7 +42,7 @@ pub(crate) struct Offer {
     pub(crate) held: Option<String>,
 }
 
-impl Offer {
+impl SourceOffer {
     pub(crate) fn release_of(&self, architecture: &str) -> Option<&str> {
         let has = |artifacts: &Vec<Artifact>| artifacts.iter().any(|one| one.architecture.name() == architecture);
         self.releases.iter().find(|(_, artifacts)| has(artifacts)).map(|(release, _)| release.as_str())
@@ -54,13 +54,17 @@ impl Offer {
 }
 
 /// Reads a document. `fleet`: the architectures that are wanted where the spec names none.
-pub(crate) fn read(bytes: &[u8], spec: &BootImageStreamSpec, fleet: &[Architecture]) -> Result<Offer, OfferError> {
+pub(crate) fn read(
+    bytes: &[u8],
+    spec: &BootImageStreamSpec,
+    fleet: &[Architecture],
+) -> Result<SourceOffer, OfferError> {
     let (stream, held) = match catalogue::read(bytes)? {
-        Document::Stream(stream) if spec.stream.is_empty() || spec.stream == stream.name => (stream, None),
-        Document::Stream(stream) => {
+        SourceDocument::Stream(stream) if spec.stream.is_empty() || spec.stream == stream.name => (stream, None),
+        SourceDocument::Stream(stream) => {
             return Err(OfferError::OtherStream { wanted: spec.stream.clone(), found: stream.name });
         }
-        Document::BootImages(list) => {
+        SourceDocument::BootImages(list) => {
             let held = held(&list);
             (of_list(list, &spec.stream)?, held)
         }
@@ -69,7 +73,7 @@ pub(crate) fn read(bytes: &[u8], spec: &BootImageStreamSpec, fleet: &[Architectu
 }
 
 /// One stream of a golden list: the one that is named, or the only one.
-fn of_list(list: BootImages, wanted: &str) -> Result<Stream, OfferError> {
+fn of_list(list: BootImages, wanted: &str) -> Result<StreamMetadata, OfferError> {
     let has = list.streams.keys().cloned().collect::<Vec<_>>().join(", ");
     let mut streams = list.streams;
     let found = match (wanted, streams.len()) {
@@ -91,11 +95,20 @@ fn held(list: &BootImages) -> Option<String> {
     }
 }
 
-fn offer(stream: &Stream, spec: &BootImageStreamSpec, fleet: &[Architecture], held: Option<String>) -> Offer {
+fn offer(
+    stream: &StreamMetadata,
+    spec: &BootImageStreamSpec,
+    fleet: &[Architecture],
+    held: Option<String>,
+) -> SourceOffer {
     let asked: Vec<Architecture> = spec.architectures.iter().filter_map(|name| name.parse().ok()).collect();
     let wanted = if asked.is_empty() { fleet } else { asked.as_slice() };
-    let mut offer =
-        Offer { stream: stream.name.clone(), last_modified: stream.last_modified.clone(), held, ..Offer::default() };
+    let mut offer = SourceOffer {
+        stream: stream.name.clone(),
+        last_modified: stream.last_modified.clone(),
+        held,
+        ..SourceOffer::default()
+    };
     let mut faults = Vec::new();
     for architecture in wanted.iter().copied() {
         let (found, missing) = chosen(stream, architecture, &spec.formats());
@@ -124,11 +137,15 @@ fn offer(stream: &Stream, spec: &BootImageStreamSpec, fleet: &[Architecture], he
 const METAL: &str = "metal";
 
 fn is_of_metal(artifact: &Artifact) -> bool {
-    artifact.platform == METAL && artifact.kind != Kind::Other
+    artifact.platform == METAL && artifact.kind != ArtifactKind::Other
 }
 
 /// What of a stream is wanted for an architecture, and what of that it does not have.
-fn chosen<'a>(stream: &'a Stream, architecture: Architecture, formats: &[&str]) -> (Vec<&'a Artifact>, Vec<String>) {
+fn chosen<'a>(
+    stream: &'a StreamMetadata,
+    architecture: Architecture,
+    formats: &[&str],
+) -> (Vec<&'a Artifact>, Vec<String>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for format in formats {
         let chosen: Result<Vec<&Artifact>, NoChoice> = match *format {
@@ -139,7 +156,7 @@ fn chosen<'a>(stream: &'a Stream, architecture: Architecture, formats: &[&str]) 
                     // A stream need not have both forms; one that has it wrong is told.
                     if let Err(error) = form
                         && is_any
-                        && stream.is_faulty(architecture, METAL, Kind::Metal, sectors)
+                        && stream.is_faulty(architecture, METAL, ArtifactKind::Metal, sectors)
                     {
                         missing.push(error.to_string());
                     }

@@ -6,19 +6,19 @@
 //! newer than what the stream names now was taken back, and so was one whose architecture the stream has no more: that is
 //! not forgotten when something newer comes. An entry of the metadata that cannot be read takes nothing back.
 
-use firesteel_images::{catalogue, import::Role};
+use firesteel_images::{catalogue, import::StoredFileRole};
 use firesteel_plan::skew;
 use firesteel_resources::boot_image_stream::{
-    Artifact, ArtifactState, BootImageStreamSpec, RELEASES_MAX, Release, Signature,
+    ArtifactState, ArtifactStatus, BootImageStreamSpec, RELEASES_MAX, SignatureStatus, StreamRelease,
 };
 use jiff::Timestamp;
 
-use crate::offer::Offer;
+use crate::offer::SourceOffer;
 
 /// The parts of an artifact that say what it is for.
-fn is_same_place(one: &Artifact, other: &Artifact) -> bool {
-    let place = |artifact: &Artifact| {
-        let Artifact { architecture, platform, format, part, sector_bytes, .. } = artifact;
+fn is_same_place(one: &ArtifactStatus, other: &ArtifactStatus) -> bool {
+    let place = |artifact: &ArtifactStatus| {
+        let ArtifactStatus { architecture, platform, format, part, sector_bytes, .. } = artifact;
         (architecture.clone(), platform.clone(), format.clone(), part.clone(), *sector_bytes)
     };
     place(one) == place(other)
@@ -42,48 +42,48 @@ fn is_older(one: &str, than: &str) -> Option<bool> {
     Some(version(one)? < version(than)?)
 }
 
-fn fresh(artifact: &catalogue::Artifact) -> Artifact {
-    Artifact {
+fn fresh(artifact: &catalogue::Artifact) -> ArtifactStatus {
+    ArtifactStatus {
         architecture: artifact.architecture.name().to_owned(),
         platform: artifact.platform.clone(),
         format: artifact.kind.to_string(),
         part: artifact.part.to_string(),
-        sector_bytes: if artifact.part == catalogue::Part::Disk { artifact.sector_bytes } else { 0 },
+        sector_bytes: if artifact.part == catalogue::ArtifactPart::Disk { artifact.sector_bytes } else { 0 },
         location: artifact.location.as_str().to_owned(),
         sha256: artifact.sha256.to_string(),
         uncompressed_sha256: artifact.uncompressed_sha256.map(|digest| digest.to_string()).unwrap_or_default(),
         signature_location: artifact.signature.as_ref().map(ToString::to_string).unwrap_or_default(),
-        signature: if artifact.signature.is_some() { Signature::Unverified } else { Signature::None },
-        ..Artifact::default()
+        signature: if artifact.signature.is_some() { SignatureStatus::Unverified } else { SignatureStatus::None },
+        ..ArtifactStatus::default()
     }
 }
 
 /// What is kept of a part of a release; `None` for a file that is packed for disks.
-pub(crate) fn role(part: &str) -> Option<Role> {
+pub(crate) fn role(part: &str) -> Option<StoredFileRole> {
     match part {
-        "kernel" => Some(Role::Kernel),
-        "initramfs" => Some(Role::Initramfs),
-        "rootfs" => Some(Role::Rootfs),
-        "iso" => Some(Role::Iso),
+        "kernel" => Some(StoredFileRole::Kernel),
+        "initramfs" => Some(StoredFileRole::Initramfs),
+        "rootfs" => Some(StoredFileRole::Rootfs),
+        "iso" => Some(StoredFileRole::Iso),
         _ => None,
     }
 }
 
 /// The artifact as it is offered, with what is known of the same bytes.
-fn with_known(artifact: Artifact, known: Option<&Release>) -> Artifact {
-    let is_it = |before: &&Artifact| is_same_place(before, &artifact) && before.sha256 == artifact.sha256;
+fn with_known(artifact: ArtifactStatus, known: Option<&StreamRelease>) -> ArtifactStatus {
+    let is_it = |before: &&ArtifactStatus| is_same_place(before, &artifact) && before.sha256 == artifact.sha256;
     let Some(before) = known.and_then(|release| release.artifacts.iter().find(is_it)) else { return artifact };
-    Artifact {
+    ArtifactStatus {
         location: artifact.location,
         uncompressed_sha256: artifact.uncompressed_sha256,
-        signature: if artifact.signature == Signature::None { Signature::None } else { before.signature },
+        signature: if artifact.signature == SignatureStatus::None { SignatureStatus::None } else { before.signature },
         signature_location: artifact.signature_location,
         ..before.clone()
     }
 }
 
 /// What the stream says of one architecture of a release that is not its newest.
-enum Standing {
+enum ReleaseState {
     Current,
     Superseded,
     TakenBack,
@@ -94,13 +94,18 @@ enum Standing {
 }
 
 /// The releases after a reading of the source.
-pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec, now: Timestamp) -> Vec<Release> {
+pub(crate) fn merge(
+    known: &[StreamRelease],
+    offer: &SourceOffer,
+    spec: &BootImageStreamSpec,
+    now: Timestamp,
+) -> Vec<StreamRelease> {
     let mut releases = known.to_vec();
     for name in offer.releases.keys() {
         if !releases.iter().any(|release| release.release == *name) {
-            let older = |release: &Release| is_older(name, &release.release).unwrap_or(false);
+            let older = |release: &StreamRelease| is_older(name, &release.release).unwrap_or(false);
             let place = releases.iter().position(|release| !older(release)).unwrap_or(releases.len());
-            let new = Release { release: name.clone(), seen_at: now, ..Release::default() };
+            let new = StreamRelease { release: name.clone(), seen_at: now, ..StreamRelease::default() };
             releases.insert(place, new);
         }
     }
@@ -109,26 +114,26 @@ pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec
         let offered = offer.release_of(architecture);
         let at = offered.and_then(|offered| names.iter().position(|name| name == offered));
         match at {
-            Some(at) if at == index => Standing::Current,
-            Some(at) if at < index => Standing::Superseded,
-            Some(_) => Standing::TakenBack,
-            None if offer.is_unreadable(architecture) => Standing::Unknown,
+            Some(at) if at == index => ReleaseState::Current,
+            Some(at) if at < index => ReleaseState::Superseded,
+            Some(_) => ReleaseState::TakenBack,
+            None if offer.is_unreadable(architecture) => ReleaseState::Unknown,
             None if !spec.architectures.is_empty() && spec.architectures.iter().all(|one| one != architecture) => {
-                Standing::Unwanted
+                ReleaseState::Unwanted
             }
-            None => Standing::TakenBack,
+            None => ReleaseState::TakenBack,
         }
     };
     for (index, release) in releases.iter_mut().enumerate() {
         let before = release.clone();
         let offered = offer.releases.get(&release.release);
         let current = offered.into_iter().flatten().map(|artifact| with_known(fresh(artifact), Some(&before)));
-        let current: Vec<Artifact> = current.collect();
+        let current: Vec<ArtifactStatus> = current.collect();
         let (mut kept, mut taken_back) = (Vec::new(), Vec::new());
         for artifact in before.artifacts.clone() {
             match standing(index, &artifact.architecture) {
                 // The offer may have it where it cannot be read.
-                Standing::Current
+                ReleaseState::Current
                     if offer.is_unreadable(&artifact.architecture)
                         && spec.formats().contains(&artifact.format.as_str())
                         && !current.iter().any(|one| is_same_place(one, &artifact)) =>
@@ -136,14 +141,14 @@ pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec
                     kept.push(artifact);
                 }
                 // The offer has it, or has it no more.
-                Standing::Current | Standing::Unwanted => {}
+                ReleaseState::Current | ReleaseState::Unwanted => {}
                 // One that was never whole will not be.
-                Standing::Superseded if before.stamped_at.is_none() => {}
-                Standing::Superseded | Standing::Unknown => kept.push(artifact),
-                Standing::TakenBack => taken_back.push(artifact),
+                ReleaseState::Superseded if before.stamped_at.is_none() => {}
+                ReleaseState::Superseded | ReleaseState::Unknown => kept.push(artifact),
+                ReleaseState::TakenBack => taken_back.push(artifact),
             }
         }
-        let artifacts: Vec<Artifact> = current.into_iter().chain(kept).collect();
+        let artifacts: Vec<ArtifactStatus> = current.into_iter().chain(kept).collect();
         if offered.is_some() {
             release.withdrawn = false;
         }
@@ -167,18 +172,18 @@ pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec
 }
 
 /// Whether a newer release, which was not taken back, has the same for the same machines.
-pub(crate) fn is_superseded(releases: &[Release], index: usize, artifact: &Artifact) -> bool {
+pub(crate) fn is_superseded(releases: &[StreamRelease], index: usize, artifact: &ArtifactStatus) -> bool {
     let newer = releases[..index].iter().filter(|release| !release.withdrawn);
     newer.flat_map(|release| &release.artifacts).any(|other| is_same_place(other, artifact))
 }
 
 /// Whether the release that stands there is followed: it is to be here, whole.
-pub(crate) fn is_followed(releases: &[Release], index: usize, artifact: &Artifact) -> bool {
+pub(crate) fn is_followed(releases: &[StreamRelease], index: usize, artifact: &ArtifactStatus) -> bool {
     !releases[index].withdrawn && !is_superseded(releases, index, artifact)
 }
 
 /// What is to be fetched: release and artifact, the newest release first.
-pub(crate) fn wanted(releases: &[Release]) -> Vec<(String, Artifact)> {
+pub(crate) fn wanted(releases: &[StreamRelease]) -> Vec<(String, ArtifactStatus)> {
     let mut wanted = Vec::new();
     for (index, release) in releases.iter().enumerate() {
         for artifact in &release.artifacts {
@@ -190,7 +195,7 @@ pub(crate) fn wanted(releases: &[Release]) -> Vec<(String, Artifact)> {
     wanted
 }
 
-pub(crate) fn is_verified(artifact: &Artifact) -> bool {
+pub(crate) fn is_verified(artifact: &ArtifactStatus) -> bool {
     match artifact.state {
         ArtifactState::Verified => true,
         ArtifactState::Wanted | ArtifactState::Fetching | ArtifactState::Failed => false,
@@ -199,7 +204,7 @@ pub(crate) fn is_verified(artifact: &Artifact) -> bool {
 
 /// Stamps what is whole, unless the source holds it back, and takes the stamp from what is not whole any more. Returns
 /// what was stamped now.
-pub(crate) fn stamp(releases: &mut [Release], is_held: bool, now: Timestamp) -> Vec<String> {
+pub(crate) fn stamp(releases: &mut [StreamRelease], is_held: bool, now: Timestamp) -> Vec<String> {
     let mut stamped = Vec::new();
     for release in releases.iter_mut() {
         let is_whole = !release.artifacts.is_empty() && release.artifacts.iter().all(is_verified);
@@ -214,12 +219,12 @@ pub(crate) fn stamp(releases: &mut [Release], is_held: bool, now: Timestamp) -> 
 }
 
 /// The newest release that may be given to hosts.
-pub(crate) fn golden(releases: &[Release]) -> Option<&Release> {
+pub(crate) fn golden(releases: &[StreamRelease]) -> Option<&StreamRelease> {
     releases.iter().find(|release| release.stamped_at.is_some() && !release.withdrawn)
 }
 
 /// What the stream itself needs: what it follows, and what is golden until that is here.
-pub(crate) fn in_use(releases: &[Release]) -> Vec<&Artifact> {
+pub(crate) fn in_use(releases: &[StreamRelease]) -> Vec<&ArtifactStatus> {
     let mut used = Vec::new();
     for (index, release) in releases.iter().enumerate() {
         for artifact in &release.artifacts {
@@ -248,7 +253,7 @@ mod tests {
     use crate::offer;
 
     /// A stream that names these releases, each for an architecture.
-    fn offered(named: &[(&str, &str)]) -> Offer {
+    fn offered(named: &[(&str, &str)]) -> SourceOffer {
         let mut architectures = serde_json::Map::new();
         for (architecture, release) in named {
             let sha256 = Sha256::of(format!("{architecture}{release}").as_bytes()).to_string();
@@ -264,11 +269,11 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn next(known: &[Release], named: &[(&str, &str)]) -> Vec<Release> {
+    fn next(known: &[StreamRelease], named: &[(&str, &str)]) -> Vec<StreamRelease> {
         merge(known, &offered(named), &BootImageStreamSpec::default(), at(1))
     }
 
-    fn verify_all(releases: &mut [Release]) {
+    fn verify_all(releases: &mut [StreamRelease]) {
         releases
             .iter_mut()
             .flat_map(|release| &mut release.artifacts)
@@ -276,11 +281,11 @@ mod tests {
         stamp(releases, false, at(2));
     }
 
-    fn golden_name(releases: &[Release]) -> Option<&str> {
+    fn golden_name(releases: &[StreamRelease]) -> Option<&str> {
         golden(releases).map(|release| release.release.as_str())
     }
 
-    fn names(releases: &[Release]) -> Vec<(&str, bool)> {
+    fn names(releases: &[StreamRelease]) -> Vec<(&str, bool)> {
         releases.iter().map(|release| (release.release.as_str(), release.withdrawn)).collect()
     }
 
@@ -372,11 +377,11 @@ mod tests {
     fn an_entry_that_cannot_be_read_changes_nothing() {
         let mut releases = next(&[], &[("x86_64", "1")]);
         verify_all(&mut releases);
-        let unreadable = Offer { unreadable: vec![Architecture::X86_64], ..Offer::default() };
+        let unreadable = SourceOffer { unreadable: vec![Architecture::X86_64], ..SourceOffer::default() };
         let after = merge(&releases, &unreadable, &BootImageStreamSpec::default(), at(5));
         assert_eq!(after, releases);
         let narrowed = BootImageStreamSpec { architectures: vec!["aarch64".into()], ..BootImageStreamSpec::default() };
-        assert!(merge(&releases, &Offer::default(), &narrowed, at(5)).is_empty(), "nobody asks for it");
+        assert!(merge(&releases, &SourceOffer::default(), &narrowed, at(5)).is_empty(), "nobody asks for it");
     }
 
     /// One entry of a release that is here was broken, and the image that it had named was gone.

@@ -12,7 +12,7 @@ use definition::{Definition, Verdict};
 use firesteel_appliance::serve::kinds::registry;
 use firesteel_kube::{Core, Objects};
 use firesteel_resources::kinds::MACHINE_CONFIGURATION;
-use firesteel_store::{Memory, Store};
+use firesteel_store::{MemoryMedium, Store};
 use serde_json::{Value, json};
 
 /// Where upstream's examples belong when they do not say it: to the namespace that their Secrets are in.
@@ -55,7 +55,7 @@ fn documents(places: &[&str]) -> Option<Vec<(String, Value)>> {
 }
 
 async fn core() -> Core {
-    let core = Core::new(Store::in_memory(&Memory::new()), registry());
+    let core = Core::new(Store::in_memory(&MemoryMedium::new()), registry());
     core.publish_kinds().await.unwrap();
     core
 }

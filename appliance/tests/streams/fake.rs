@@ -8,12 +8,15 @@ use std::{
 
 use firesteel_appliance::serve::kinds::registry;
 use firesteel_facts::{Architecture, Sha256};
-use firesteel_images::import::{SignatureState, Stage, Wanted};
+use firesteel_images::import::{AcquisitionStage, ArtifactRequest, SignatureState};
 use firesteel_kube::{Core, Objects};
 use firesteel_resources::{BootImageStream, condition::find_condition};
 use firesteel_runtime::{Ending, Runtime, Task, Tokio};
-use firesteel_store::{Memory, Store};
-use firesteel_streams::{Config, Depot, DepotError, Doing, Fault, Found, InUse, Made, Place, Referrers, Streams, Tell};
+use firesteel_store::{MemoryMedium, Store};
+use firesteel_streams::{
+    Depot, DepotArtifact, DepotError, DepotFailure, Doing, FreedRoom, InUse, MetadataSource, Referrers,
+    StreamController, StreamControllerConfig, Tell,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -57,9 +60,9 @@ impl Runtime for Fast {
 #[derive(Clone)]
 pub(crate) enum Fate {
     Good,
-    Bad(Fault),
+    Bad(DepotFailure),
     /// Tells these, and then waits until the test lets it go on.
-    Stages(Vec<Stage>),
+    Stages(Vec<AcquisitionStage>),
 }
 
 #[derive(Default)]
@@ -67,9 +70,9 @@ pub(crate) struct State {
     pub(crate) documents: HashMap<String, Result<Vec<u8>, String>>,
     pub(crate) asked: Vec<String>,
     pub(crate) kept: HashMap<String, Vec<u8>>,
-    pub(crate) stored: HashMap<Sha256, Found>,
+    pub(crate) stored: HashMap<Sha256, DepotArtifact>,
     pub(crate) fates: HashMap<Sha256, Fate>,
-    pub(crate) fetched: Vec<Wanted>,
+    pub(crate) fetched: Vec<ArtifactRequest>,
     pub(crate) shortfall: Option<String>,
     pub(crate) in_use: Vec<InUse>,
     pub(crate) gone: Vec<Sha256>,
@@ -93,17 +96,17 @@ impl Shop {
     }
 }
 
-pub(crate) fn fault(message: &str) -> Fault {
-    Fault { message: message.to_owned(), ..Fault::default() }
+pub(crate) fn fault(message: &str) -> DepotFailure {
+    DepotFailure { message: message.to_owned(), ..DepotFailure::default() }
 }
 
-fn found(wanted: &Wanted) -> Found {
+fn found(wanted: &ArtifactRequest) -> DepotArtifact {
     let signature = match (&wanted.signature_url, &wanted.keyring) {
         (None, _) => SignatureState::None,
         (Some(_), None) => SignatureState::Unverified,
         (Some(_), Some(keyring)) => SignatureState::Good { fingerprint: keyring.fingerprints()[0].clone() },
     };
-    Found {
+    DepotArtifact {
         raw_sha256: wanted.role.is_none().then(|| Sha256::of(wanted.url.as_bytes())),
         bytes: 1000,
         served: format!("/images/{}", wanted.sha256),
@@ -114,9 +117,9 @@ fn found(wanted: &Wanted) -> Found {
 }
 
 impl Depot for Shop {
-    fn document<'a>(&'a self, place: &'a Place) -> Doing<'a, Result<Vec<u8>, DepotError>> {
+    fn document<'a>(&'a self, place: &'a MetadataSource) -> Doing<'a, Result<Vec<u8>, DepotError>> {
         Box::pin(async move {
-            let (Place::Url(name) | Place::File(name)) = place;
+            let (MetadataSource::Url(name) | MetadataSource::File(name)) = place;
             let mut state = self.state();
             state.asked.push(name.clone());
             let found = state.documents.get(name).cloned().unwrap_or_else(|| Err(format!("nobody has {name}")));
@@ -131,11 +134,14 @@ impl Depot for Shop {
         })
     }
 
-    fn look<'a>(&'a self, wanted: &'a Wanted) -> Doing<'a, Result<Option<Found>, Fault>> {
+    fn find_artifact<'a>(
+        &'a self,
+        wanted: &'a ArtifactRequest,
+    ) -> Doing<'a, Result<Option<DepotArtifact>, DepotFailure>> {
         Box::pin(async move { Ok(self.state().stored.get(&wanted.sha256).cloned()) })
     }
 
-    fn fetch<'a>(&'a self, wanted: &'a Wanted, tell: Tell) -> Doing<'a, Result<Found, Fault>> {
+    fn fetch<'a>(&'a self, wanted: &'a ArtifactRequest, tell: Tell) -> Doing<'a, Result<DepotArtifact, DepotFailure>> {
         Box::pin(async move {
             let fate = {
                 let mut state = self.state();
@@ -164,21 +170,21 @@ impl Depot for Shop {
         referrers: &'a dyn Referrers,
         _: Option<u64>,
         _: u64,
-    ) -> Doing<'a, Result<Made, DepotError>> {
+    ) -> Doing<'a, Result<FreedRoom, DepotError>> {
         Box::pin(async move {
             let in_use = referrers.in_use().await?;
             let mut state = self.state();
             state.in_use.push(in_use);
             let images = std::mem::take(&mut state.gone);
             state.stored.retain(|_, found| found.raw_sha256.is_none_or(|raw| !images.contains(&raw)));
-            Ok(Made { images, bytes: 0, shortfall: state.shortfall.clone() })
+            Ok(FreedRoom { images, bytes: 0, shortfall: state.shortfall.clone() })
         })
     }
 }
 
 /// A store, and the streams of one process on it at a time.
 pub(crate) struct Site {
-    memory: Memory,
+    memory: MemoryMedium,
     pub(crate) core: Core,
     pub(crate) shop: Arc<Shop>,
     running: Option<tokio::task::JoinHandle<()>>,
@@ -186,7 +192,7 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) async fn open() -> Self {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let core = Core::new(Store::in_memory(&memory), registry());
         core.ensure_namespace("default").await.unwrap();
         let mut site = Self { memory, core, shop: Arc::default(), running: None };
@@ -196,7 +202,7 @@ impl Site {
 
     fn start(&mut self) {
         let shop = Arc::clone(&self.shop);
-        let streams = Streams::new(Config {
+        let streams = StreamController::new(StreamControllerConfig {
             core: self.core.clone(),
             runtime: Arc::new(Fast { started: Instant::now(), tokio: Tokio::new() }),
             depot: Arc::clone(&self.shop) as Arc<dyn Depot>,
@@ -239,7 +245,7 @@ impl Site {
     }
 
     pub(crate) async fn edit(&self, name: &str, change: impl Fn(&mut Value)) {
-        self.streams().modify("", name, firesteel_kube::Part::Main, change).await.unwrap();
+        self.streams().modify("", name, firesteel_kube::ObjectPart::Main, change).await.unwrap();
     }
 
     /// Waits until the stream is as it should be.

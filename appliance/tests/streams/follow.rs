@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use firesteel_images::import::Stage;
-use firesteel_resources::boot_image_stream::{ArtifactState, DEGRADED, STAMPED, Signature};
+use firesteel_images::import::AcquisitionStage;
+use firesteel_resources::boot_image_stream::{ArtifactState, DEGRADED, STAMPED, SignatureStatus};
 use serde_json::{Value, json};
 
 use crate::fake::{Fate, Site, digest, fault, metadata, said, url};
@@ -19,7 +19,7 @@ fn source(name: &str) -> Value {
 async fn a_release_is_golden_when_all_of_it_is_verified() {
     let site = Site::open().await;
     site.offer("https://s/1", metadata("1"));
-    let half = Stage::Downloading { done_bytes: 500, total_bytes: Some(1000) };
+    let half = AcquisitionStage::Downloading { done_bytes: 500, total_bytes: Some(1000) };
     site.shop.state().fates.insert(digest(FOUR_K), Fate::Stages(vec![half]));
     site.make("a", source("https://s/1")).await;
     let is_half = |stream: &firesteel_resources::BootImageStream| stream.status.progress.contains("50%");
@@ -35,7 +35,7 @@ async fn a_release_is_golden_when_all_of_it_is_verified() {
     assert_eq!((stream.status.stream.as_str(), stream.status.last_modified.as_str()), ("stable", "2026-01-01"));
     assert!(stream.status.progress.is_empty() && stream.status.releases[0].stamped_at.is_some());
     for artifact in &stream.status.releases[0].artifacts {
-        assert_eq!((artifact.state, artifact.signature), (ArtifactState::Verified, Signature::Unverified));
+        assert_eq!((artifact.state, artifact.signature), (ArtifactState::Verified, SignatureStatus::Unverified));
         assert_eq!(artifact.served, format!("/images/{}", artifact.sha256));
         assert_eq!(artifact.raw_sha256.len(), 64);
     }
@@ -116,11 +116,11 @@ async fn a_withdrawn_release_is_golden_no_more() {
 async fn after_a_restart_the_progress_is_what_is_there() {
     let mut site = Site::open().await;
     site.offer("https://s/1", metadata("1"));
-    let stages = vec![Stage::Downloading { done_bytes: 800, total_bytes: Some(1000) }];
+    let stages = vec![AcquisitionStage::Downloading { done_bytes: 800, total_bytes: Some(1000) }];
     site.shop.state().fates.insert(digest(PLAIN), Fate::Stages(stages));
     site.make("a", source("https://s/1")).await;
     site.until("a", "progress", |stream| stream.status.progress.contains("80%")).await;
-    let again = vec![Stage::Rereading { done_bytes: 100, total_bytes: 400 }];
+    let again = vec![AcquisitionStage::Rereading { done_bytes: 100, total_bytes: 400 }];
     site.shop.state().fates.insert(digest(PLAIN), Fate::Stages(again));
     site.restart().await;
     let stream = site.until("a", "what is done", |stream| stream.status.progress.contains("reading again")).await;
@@ -147,7 +147,7 @@ async fn after_a_restart_the_progress_is_what_is_there() {
 async fn progress_is_written_every_few_seconds_and_no_more() {
     let site = Site::open().await;
     site.offer("https://s/1", metadata("1"));
-    let stage = |done| Stage::Downloading { done_bytes: done, total_bytes: Some(100) };
+    let stage = |done| AcquisitionStage::Downloading { done_bytes: done, total_bytes: Some(100) };
     // Four seconds of its clock each: more than two minutes.
     site.shop.state().fates.insert(digest(PLAIN), Fate::Stages((0..32).map(stage).collect()));
     site.make("a", source("https://s/1")).await;
@@ -178,9 +178,11 @@ async fn a_config_map_is_a_source_and_its_list_waits_for_the_stamp() {
     assert!(stream.status.release.is_empty() && said(&stream, STAMPED).1.contains("not stamped"));
     list["data"]["MCOReleaseImageVersion"] = json!("4.21.0");
     list["data"]["MCOVersionHash"] = json!("abc");
-    maps.modify("default", "coreos-bootimages", firesteel_kube::Part::Main, |map| map["data"] = list["data"].clone())
-        .await
-        .unwrap();
+    maps.modify("default", "coreos-bootimages", firesteel_kube::ObjectPart::Main, |map| {
+        map["data"] = list["data"].clone()
+    })
+    .await
+    .unwrap();
     site.stamped("a", "1").await;
     let spec = json!({"source": {"configMap": {"namespace": "default", "name": "none", "key": "k"}}});
     site.make("b", spec).await;
@@ -214,7 +216,7 @@ async fn without_the_keys_that_it_names_nothing_signed_is_fetched() {
 async fn keys_that_come_during_a_download_judge_it() {
     let site = Site::open().await;
     site.offer("https://s/1", metadata("1"));
-    let half = Stage::Downloading { done_bytes: 500, total_bytes: Some(1000) };
+    let half = AcquisitionStage::Downloading { done_bytes: 500, total_bytes: Some(1000) };
     site.shop.state().fates.insert(digest(PLAIN), Fate::Stages(vec![half]));
     site.make("a", source("https://s/1")).await;
     site.until("a", "progress", |stream| stream.status.progress.contains("50%")).await;
@@ -242,10 +244,10 @@ async fn a_paused_stream_is_left_alone_and_all_formats_may_be_asked_for() {
     let parts: Vec<&str> = stream.status.releases[0].artifacts.iter().map(|artifact| artifact.part.as_str()).collect();
     assert_eq!(parts, ["kernel", "initramfs", "rootfs", "iso"]);
     // A download that is under way ends with the pause.
-    site.shop
-        .state()
-        .fates
-        .insert(digest("2.kernel"), Fate::Stages(vec![Stage::Downloading { done_bytes: 1, total_bytes: None }]));
+    site.shop.state().fates.insert(
+        digest("2.kernel"),
+        Fate::Stages(vec![AcquisitionStage::Downloading { done_bytes: 1, total_bytes: None }]),
+    );
     site.offer("https://s/1", metadata("2"));
     site.edit("a", |stream| stream["spec"]["refreshSeconds"] = json!(60)).await;
     site.until("a", "the download", |stream| !stream.status.progress.is_empty()).await;

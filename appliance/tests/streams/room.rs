@@ -1,6 +1,6 @@
 //! Room in the store: what is in use stays, and a full store says so.
 
-use firesteel_images::import::Stage;
+use firesteel_images::import::AcquisitionStage;
 use firesteel_resources::boot_image_stream::{DEGRADED, STORED};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn a_full_store_is_told_and_what_is_in_use_is_never_offered_for_removal() 
     site.make("a", json!({"source": {"url": "https://s/1"}, "refreshSeconds": 60})).await;
     site.stamped("a", "1").await;
     // The next release does not fit.
-    let told = vec![Stage::Downloading { done_bytes: 10, total_bytes: Some(1000) }];
+    let told = vec![AcquisitionStage::Downloading { done_bytes: 10, total_bytes: Some(1000) }];
     site.shop.state().fates.insert(digest("2.raw.gz"), Fate::Stages(told));
     site.shop.state().shortfall = Some("9 MiB are missing in the image store's quota of 1 MiB".to_owned());
     site.offer("https://s/1", metadata("2"));
@@ -41,7 +41,7 @@ async fn a_full_store_is_told_and_what_is_in_use_is_never_offered_for_removal() 
         state.fates.clear();
         state.gone = vec![digest(&url("1.raw.gz"))];
     }
-    let fits = vec![Stage::Downloading { done_bytes: 20, total_bytes: Some(1000) }];
+    let fits = vec![AcquisitionStage::Downloading { done_bytes: 20, total_bytes: Some(1000) }];
     site.shop.state().fates.insert(digest("2.raw.gz"), Fate::Stages(fits));
     site.until("a", "the download", |stream| stream.status.progress.contains("2%")).await;
     site.shop.go_on.notify_one();
@@ -56,8 +56,8 @@ async fn what_has_no_end_that_is_known_stops_where_the_room_ends() {
     let site = Site::open().await;
     site.offer("https://s/1", metadata("1"));
     // Two seconds of the wall's clock, and then the rest at once.
-    let mut told = vec![Stage::Downloading { done_bytes: 10, total_bytes: None }; 50];
-    told.push(Stage::Downloading { done_bytes: 900 << 20, total_bytes: None });
+    let mut told = vec![AcquisitionStage::Downloading { done_bytes: 10, total_bytes: None }; 50];
+    told.push(AcquisitionStage::Downloading { done_bytes: 900 << 20, total_bytes: None });
     site.shop.state().fates.insert(digest("1.raw.gz"), Fate::Stages(told));
     site.make("a", json!({"source": {"url": "https://s/1"}})).await;
     site.until("a", "the download", |stream| !stream.status.progress.is_empty()).await;

@@ -13,14 +13,14 @@
 
 mod listener;
 mod path;
-mod places;
-mod rations;
+mod request_rates;
 mod transfer;
+mod transfer_shares;
 mod wire;
 
-pub use listener::{Answer, Ignored, Limits, Listener, TransferId};
+pub use listener::{IgnoreReason, TftpLimits, TftpListener, TftpRequestOutcome, TransferId};
 pub use path::{base_name, normalise};
-pub use transfer::{Event, FailReason, Output, SILENCE_MAX, Transfer};
+pub use transfer::{FailReason, SILENCE_MAX, Transfer, TransferEvent, TransferOutput};
 pub use wire::{DATAGRAM_BYTES_MAX, Negotiated, check};
 
 /// Largest block that fits one datagram on a link with this MTU: less IPv4, UDP and TFTP headers.

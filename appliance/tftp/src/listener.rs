@@ -2,7 +2,7 @@
 //!
 //! A request is a small datagram from an address that anybody can write into it, and the answer
 //! is larger. So requests are rationed per address, and a client that is over its ration gets silence, not an
-//! error. Transfers are counted per address, per known host and in all; see [`crate::places`].
+//! error. Transfers are counted per address, per known host and in all; see [`crate::transfer_shares`].
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::places::{self, GrantedTransfer, RunningTransfer, TransferPart, TransferShares};
-use crate::rations::{RequestRation, RequestRations};
-use crate::transfer::{Event, Transfer};
-use crate::wire::{self, Incoming, Refusal};
+use crate::request_rates::{RequestRation, RequestRations};
+use crate::transfer::{Transfer, TransferEvent};
+use crate::transfer_shares::{self, GrantedTransfer, RunningTransfer, TransferPart, TransferShares};
+use crate::wire::{self, TftpDatagram, TftpRefusal};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TftpLimits {
     /// See [`crate::blksize_for_mtu`].
     pub blksize_max: u16,
     /// Each holds a socket: some racks' worth of machines that start at once. A quarter is kept for known hosts.
@@ -32,7 +32,7 @@ pub struct Limits {
     pub request_interval: Duration,
 }
 
-impl Default for Limits {
+impl Default for TftpLimits {
     fn default() -> Self {
         Self {
             blksize_max: crate::blksize_for_mtu(1500),
@@ -53,7 +53,7 @@ const REPEAT_WINDOW: Duration = Duration::from_secs(3);
 pub struct TransferId(u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ignored {
+pub enum IgnoreReason {
     /// Not a request.
     Noise,
     /// A repeat of a request that is being answered.
@@ -63,12 +63,12 @@ pub enum Ignored {
 }
 
 #[derive(Debug)]
-pub enum Answer {
-    Ignore(Ignored),
+pub enum TftpRequestOutcome {
+    Ignore(IgnoreReason),
     /// One packet back, from port 69; nothing follows.
     Refuse {
         packet: Vec<u8>,
-        event: Event,
+        event: TransferEvent,
     },
     /// A transfer to be run from a port of its own. `replaces` is to be dropped: the same client begins again, or another
     /// one that has not answered yet makes room.
@@ -80,15 +80,15 @@ pub enum Answer {
 }
 
 #[derive(Debug)]
-pub struct Listener {
-    limits: Limits,
-    active: HashMap<SocketAddr, Active>,
+pub struct TftpListener {
+    limits: TftpLimits,
+    active: HashMap<SocketAddr, ActiveTransfer>,
     rations: RequestRations,
     next_id: u64,
 }
 
 #[derive(Debug)]
-struct Active {
+struct ActiveTransfer {
     id: TransferId,
     path: String,
     started: Instant,
@@ -96,9 +96,9 @@ struct Active {
     is_confirmed: Arc<AtomicBool>,
 }
 
-impl Listener {
+impl TftpListener {
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: TftpLimits) -> Self {
         Self { limits, active: HashMap::new(), rations: RequestRations::default(), next_id: 0 }
     }
 
@@ -111,32 +111,32 @@ impl Listener {
         hosts: &[Arc<str>],
         packet: &[u8],
         lookup: impl FnOnce(SocketAddr, &str) -> Option<Bytes>,
-    ) -> Answer {
+    ) -> TftpRequestOutcome {
         let incoming = wire::parse_request(packet);
-        if incoming == Incoming::Noise {
-            return Answer::Ignore(Ignored::Noise);
+        if incoming == TftpDatagram::Noise {
+            return TftpRequestOutcome::Ignore(IgnoreReason::Noise);
         }
         let ration = RequestRation { burst: self.limits.requests_burst, interval: self.limits.request_interval };
         if !self.rations.take(now, client.ip(), !hosts.is_empty(), ration) {
-            return Answer::Ignore(Ignored::Ration);
+            return TftpRequestOutcome::Ignore(IgnoreReason::Ration);
         }
         let request = match incoming {
-            Incoming::Read(request) => request,
-            Incoming::Refuse(refusal) => return refuse(client, None, refusal),
-            Incoming::Noise => return Answer::Ignore(Ignored::Noise),
+            TftpDatagram::Read(request) => request,
+            TftpDatagram::Refuse(refusal) => return refuse(client, None, refusal),
+            TftpDatagram::Noise => return TftpRequestOutcome::Ignore(IgnoreReason::Noise),
         };
         let granted = match self.active.get(&client) {
             Some(active) if active.path == request.path && now < active.started + REPEAT_WINDOW => {
-                return Answer::Ignore(Ignored::Repeat);
+                return TftpRequestOutcome::Ignore(IgnoreReason::Repeat);
             }
             Some(active) => GrantedTransfer { part: active.part.clone(), instead_of: Some(active.id) },
             None => match self.find_place(client, hosts) {
                 Some(granted) => granted,
-                None => return refuse(client, Some(request.path), Refusal::Busy),
+                None => return refuse(client, Some(request.path), TftpRefusal::Busy),
             },
         };
         let Some(file) = lookup(client, &request.path) else {
-            return refuse(client, Some(request.path), Refusal::NotFound);
+            return refuse(client, Some(request.path), TftpRefusal::NotFound);
         };
         let GrantedTransfer { part, instead_of: replaces } = granted;
         replaces.into_iter().for_each(|replaced| self.handle_end(replaced));
@@ -145,8 +145,8 @@ impl Listener {
         let path = request.path.clone();
         let transfer = Box::new(Transfer::new(now, client, request, file, self.limits.blksize_max));
         let is_confirmed = transfer.confirmation();
-        self.active.insert(client, Active { id, path, started: now, part, is_confirmed });
-        Answer::Start { id, transfer, replaces }
+        self.active.insert(client, ActiveTransfer { id, path, started: now, part, is_confirmed });
+        TftpRequestOutcome::Start { id, transfer, replaces }
     }
 
     /// A transfer is over, or was dropped.
@@ -173,11 +173,11 @@ impl Listener {
             started: active.started,
             is_confirmed: active.is_confirmed.load(Ordering::Relaxed),
         });
-        places::find(shares, client.ip(), hosts, running)
+        transfer_shares::find(shares, client.ip(), hosts, running)
     }
 }
 
-fn refuse(client: SocketAddr, file: Option<String>, refusal: Refusal) -> Answer {
-    let event = Event::Refused { client, file, reason: refusal.text() };
-    Answer::Refuse { packet: wire::refusal(refusal), event }
+fn refuse(client: SocketAddr, file: Option<String>, refusal: TftpRefusal) -> TftpRequestOutcome {
+    let event = TransferEvent::Refused { client, file, reason: refusal.text() };
+    TftpRequestOutcome::Refuse { packet: wire::refusal(refusal), event }
 }

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::wire::{self, BLKSIZE_DEFAULT, Negotiated, Reply, Request};
+use crate::wire::{self, BLKSIZE_DEFAULT, Negotiated, TftpReadRequest, TftpReply};
 
 /// First retransmission before a round trip was measured (RFC 6298's initial value).
 const RESEND_FIRST: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(35);
 const UNCONFIRMED_REPEATS_MAX: u32 = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TransferEvent {
     /// The client took the options (or asked for none) and gets data from now on.
     Started {
         client: SocketAddr,
@@ -88,14 +88,14 @@ pub enum FailReason {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Output<'a> {
+pub enum TransferOutput<'a> {
     /// To the client, from this transfer's own port; valid until the next call.
     Send(&'a [u8]),
-    Event(Event),
+    Event(TransferEvent),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum TransferPhase {
     Offering,
     Sending,
     Over,
@@ -107,7 +107,7 @@ pub struct Transfer {
     path: String,
     file: Bytes,
     negotiated: Negotiated,
-    phase: Phase,
+    phase: TransferPhase,
     /// Has answered at least once; its listener looks at it, too.
     is_confirmed: Arc<AtomicBool>,
     /// Highest block that the client acknowledged.
@@ -123,19 +123,25 @@ pub struct Transfer {
     started: Instant,
     /// OACK or ERROR to be sent before anything else.
     control: Option<Vec<u8>>,
-    events: VecDeque<Event>,
+    events: VecDeque<TransferEvent>,
     packet: Vec<u8>,
 }
 
 impl Transfer {
-    pub(crate) fn new(now: Instant, client: SocketAddr, request: Request, file: Bytes, blksize_max: u16) -> Self {
+    pub(crate) fn new(
+        now: Instant,
+        client: SocketAddr,
+        request: TftpReadRequest,
+        file: Bytes,
+        blksize_max: u16,
+    ) -> Self {
         let negotiated = request.options.negotiate(file.len() as u64, blksize_max);
         let mut transfer = Self {
             client,
             path: request.path,
             file,
             negotiated,
-            phase: if negotiated.is_empty() { Phase::Sending } else { Phase::Offering },
+            phase: if negotiated.is_empty() { TransferPhase::Sending } else { TransferPhase::Offering },
             is_confirmed: Arc::default(),
             acked: 0,
             next: 1,
@@ -149,8 +155,8 @@ impl Transfer {
             packet: Vec::new(),
         };
         match transfer.phase {
-            Phase::Offering => transfer.control = Some(wire::oack(&negotiated)),
-            Phase::Sending | Phase::Over => transfer.announce_start(),
+            TransferPhase::Offering => transfer.control = Some(wire::oack(&negotiated)),
+            TransferPhase::Sending | TransferPhase::Over => transfer.announce_start(),
         }
         transfer
     }
@@ -177,27 +183,31 @@ impl Transfer {
     /// Nothing more will come out, and the transfer's socket can be closed. Drain `poll_output` first.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.phase == Phase::Over && self.control.is_none() && self.events.is_empty()
+        self.phase == TransferPhase::Over && self.control.is_none() && self.events.is_empty()
     }
 
     /// A datagram from the client, and from nobody else: the socket is connected to it.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
-        if self.phase == Phase::Over {
+        if self.phase == TransferPhase::Over {
             return;
         }
         match wire::parse_reply(packet) {
-            Reply::Ack(block) => self.handle_ack(now, block),
-            Reply::Abort(_) if self.phase == Phase::Offering => {
-                self.end(Event::Probed { client: self.client, file: self.path.clone(), bytes: self.file.len() as u64 });
+            TftpReply::Ack(block) => self.handle_ack(now, block),
+            TftpReply::Abort(_) if self.phase == TransferPhase::Offering => {
+                self.end(TransferEvent::Probed {
+                    client: self.client,
+                    file: self.path.clone(),
+                    bytes: self.file.len() as u64,
+                });
             }
-            Reply::Abort(text) => self.fail(FailReason::Aborted(text)),
-            Reply::Noise => {}
+            TftpReply::Abort(text) => self.fail(FailReason::Aborted(text)),
+            TftpReply::Noise => {}
         }
     }
 
     /// To be called when the time of [`Transfer::poll_timeout`] has come; too early does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.phase == Phase::Over || now < self.timer.deadline() {
+        if self.phase == TransferPhase::Over || now < self.timer.deadline() {
             return;
         }
         let is_unanswered = !self.is_confirmed() && self.timer.repeats >= UNCONFIRMED_REPEATS_MAX;
@@ -208,27 +218,27 @@ impl Transfer {
         }
         self.timer.repeat(now);
         match self.phase {
-            Phase::Offering => self.control = Some(wire::oack(&self.negotiated)),
-            Phase::Sending => self.next = self.acked + 1,
-            Phase::Over => {}
+            TransferPhase::Offering => self.control = Some(wire::oack(&self.negotiated)),
+            TransferPhase::Sending => self.next = self.acked + 1,
+            TransferPhase::Over => {}
         }
     }
 
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        (self.phase != Phase::Over).then(|| self.timer.deadline())
+        (self.phase != TransferPhase::Over).then(|| self.timer.deadline())
     }
 
-    pub fn poll_output(&mut self) -> Option<Output<'_>> {
+    pub fn poll_output(&mut self) -> Option<TransferOutput<'_>> {
         if let Some(event) = self.events.pop_front() {
-            return Some(Output::Event(event));
+            return Some(TransferOutput::Event(event));
         }
         if let Some(control) = self.control.take() {
             self.packet = control;
-            return Some(Output::Send(&self.packet));
+            return Some(TransferOutput::Send(&self.packet));
         }
         let window_end = (self.acked + self.window()).min(self.blocks());
-        if self.phase != Phase::Sending || self.next > window_end {
+        if self.phase != TransferPhase::Sending || self.next > window_end {
             return None;
         }
         let block = self.next;
@@ -239,14 +249,14 @@ impl Transfer {
         self.sent = self.sent.max(block);
         let range = self.range(block);
         wire::write_data(block_on_wire(block), &self.file[range], &mut self.packet);
-        Some(Output::Send(&self.packet))
+        Some(TransferOutput::Send(&self.packet))
     }
 
     fn handle_ack(&mut self, now: Instant, number: u16) {
-        if self.phase == Phase::Offering {
+        if self.phase == TransferPhase::Offering {
             if number == 0 {
                 self.is_confirmed.store(true, Ordering::Relaxed);
-                self.phase = Phase::Sending;
+                self.phase = TransferPhase::Sending;
                 self.timer.agree(self.negotiated.timeout_s);
                 self.timer.progress(now);
                 self.announce_start();
@@ -271,7 +281,7 @@ impl Transfer {
         self.is_restarted = false;
         self.timer.progress(now);
         if block == self.blocks() {
-            self.end(Event::Finished {
+            self.end(TransferEvent::Finished {
                 client: self.client,
                 file: self.path.clone(),
                 bytes: self.file.len() as u64,
@@ -282,17 +292,18 @@ impl Transfer {
     }
 
     fn announce_start(&mut self) {
-        let event = Event::Started { client: self.client, file: self.path.clone(), bytes: self.file.len() as u64 };
+        let event =
+            TransferEvent::Started { client: self.client, file: self.path.clone(), bytes: self.file.len() as u64 };
         self.events.push_back(event);
     }
 
     fn fail(&mut self, reason: FailReason) {
         let bytes_acknowledged = self.acked.saturating_mul(self.blksize() as u64).min(self.file.len() as u64);
-        self.end(Event::Failed { client: self.client, file: self.path.clone(), bytes_acknowledged, reason });
+        self.end(TransferEvent::Failed { client: self.client, file: self.path.clone(), bytes_acknowledged, reason });
     }
 
-    fn end(&mut self, event: Event) {
-        self.phase = Phase::Over;
+    fn end(&mut self, event: TransferEvent) {
+        self.phase = TransferPhase::Over;
         self.events.push_back(event);
     }
 

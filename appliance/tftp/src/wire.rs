@@ -35,14 +35,14 @@ const DIGITS_MAX: usize = 10;
 
 /// A read request, made plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct TftpReadRequest {
     pub(crate) path: String,
-    pub(crate) options: Asked,
+    pub(crate) options: TftpRequestedOptions,
 }
 
 /// Options as the client asked for them; an option that was no number, or unknown, is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct TftpRequestedOptions {
     pub(crate) blksize: Option<u64>,
     pub(crate) tsize: Option<u64>,
     pub(crate) timeout_s: Option<u64>,
@@ -58,7 +58,7 @@ pub struct Negotiated {
     pub windowsize: Option<u16>,
 }
 
-impl Asked {
+impl TftpRequestedOptions {
     /// RFC 2348, 2349, 7440: a server answers with the same or a smaller value, or leaves the option out.
     pub(crate) fn negotiate(self, file_bytes: u64, blksize_max: u16) -> Negotiated {
         let at_most = |value: u64, max: u16| u16::try_from(value).unwrap_or(u16::MAX).min(max);
@@ -85,16 +85,16 @@ impl Negotiated {
 
 /// What arrives at port 69.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Incoming {
-    Read(Request),
+pub(crate) enum TftpDatagram {
+    Read(TftpReadRequest),
     /// To be answered with this refusal.
-    Refuse(Refusal),
+    Refuse(TftpRefusal),
     /// Not a request: to be dropped, an answer could go round in circles.
     Noise,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum TftpRefusal {
     Write,
     Mode,
     Path,
@@ -102,7 +102,7 @@ pub(crate) enum Refusal {
     Busy,
 }
 
-impl Refusal {
+impl TftpRefusal {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Write => "this server is read-only",
@@ -125,7 +125,7 @@ impl Refusal {
 
 /// What a client sends during a transfer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum TftpReply {
     Ack(u16),
     /// The client ends the transfer.
     Abort(String),
@@ -138,27 +138,27 @@ const OPCODE_DATA: u8 = 3;
 const OPCODE_ACK: u8 = 4;
 const OPCODE_ERROR: u8 = 5;
 
-pub(crate) fn parse_request(packet: &[u8]) -> Incoming {
+pub(crate) fn parse_request(packet: &[u8]) -> TftpDatagram {
     if packet.len() > REQUEST_BYTES_MAX {
-        return Incoming::Noise;
+        return TftpDatagram::Noise;
     }
     let fields = match packet {
         [0, OPCODE_RRQ, fields @ ..] => fields,
-        [0, OPCODE_WRQ, ..] => return Incoming::Refuse(Refusal::Write),
-        _ => return Incoming::Noise,
+        [0, OPCODE_WRQ, ..] => return TftpDatagram::Refuse(TftpRefusal::Write),
+        _ => return TftpDatagram::Noise,
     };
     // Some ROMs leave the last NUL out; what follows the last one is taken as a field as well.
     let mut fields = fields.split(|byte| *byte == 0);
     let (Some(name), Some(mode)) = (fields.next(), fields.next()) else {
-        return Incoming::Noise;
+        return TftpDatagram::Noise;
     };
     if !mode.eq_ignore_ascii_case(b"octet") {
         // netascii would need every line end changed; serving it as octet would hand out a file
         // whose digest is right on one client and wrong on the next.
-        return Incoming::Refuse(Refusal::Mode);
+        return TftpDatagram::Refuse(TftpRefusal::Mode);
     }
     let Some(path) = normalise(name) else {
-        return Incoming::Refuse(Refusal::Path);
+        return TftpDatagram::Refuse(TftpRefusal::Path);
     };
     let mut plain = [&[0, OPCODE_RRQ], path.as_bytes(), b"\0octet\0"].concat();
     while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
@@ -170,15 +170,15 @@ pub(crate) fn parse_request(packet: &[u8]) -> Incoming {
     }
     match Packet::deserialize(&plain) {
         Ok(Packet::Rrq { filename, options, .. }) => {
-            Incoming::Read(Request { path: filename, options: first_of_each(&options) })
+            TftpDatagram::Read(TftpReadRequest { path: filename, options: first_of_each(&options) })
         }
-        Ok(_) | Err(_) => Incoming::Noise,
+        Ok(_) | Err(_) => TftpDatagram::Noise,
     }
 }
 
-fn first_of_each(options: &[TransferOption]) -> Asked {
+fn first_of_each(options: &[TransferOption]) -> TftpRequestedOptions {
     let first = |wanted: OptionType| options.iter().find(|option| option.option == wanted).map(|option| option.value);
-    Asked {
+    TftpRequestedOptions {
         blksize: first(OptionType::BlockSize),
         tsize: first(OptionType::TransferSize),
         timeout_s: first(OptionType::Timeout),
@@ -186,20 +186,20 @@ fn first_of_each(options: &[TransferOption]) -> Asked {
     }
 }
 
-pub(crate) fn parse_reply(packet: &[u8]) -> Reply {
+pub(crate) fn parse_reply(packet: &[u8]) -> TftpReply {
     let plausible = match packet {
         [0, OPCODE_ACK, _, _, ..] | [0, OPCODE_ERROR, _, _, ..] => packet.len() <= DATAGRAM_BYTES_MAX,
         _ => false,
     };
     if !plausible {
-        return Reply::Noise;
+        return TftpReply::Noise;
     }
     match Packet::deserialize(packet) {
-        Ok(Packet::Ack(block)) => Reply::Ack(block),
-        Ok(Packet::Error { code, msg }) => Reply::Abort(plain_text(&format!("{code}: {msg}"))),
+        Ok(Packet::Ack(block)) => TftpReply::Ack(block),
+        Ok(Packet::Error { code, msg }) => TftpReply::Abort(plain_text(&format!("{code}: {msg}"))),
         // An error with a code that the codec does not know ends the transfer as well.
-        Err(_) if packet[1] == OPCODE_ERROR => Reply::Abort("unknown error code".to_owned()),
-        Ok(_) | Err(_) => Reply::Noise,
+        Err(_) if packet[1] == OPCODE_ERROR => TftpReply::Abort("unknown error code".to_owned()),
+        Ok(_) | Err(_) => TftpReply::Noise,
     }
 }
 
@@ -207,7 +207,7 @@ fn plain_text(text: &str) -> String {
     text.chars().take(ERROR_TEXT_CHARS_MAX).map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect()
 }
 
-pub(crate) fn refusal(refusal: Refusal) -> Vec<u8> {
+pub(crate) fn refusal(refusal: TftpRefusal) -> Vec<u8> {
     error(refusal.code(), refusal.text())
 }
 
@@ -242,13 +242,13 @@ pub(crate) fn write_data(block: u16, data: &[u8], packet: &mut Vec<u8>) {
 
 /// For fuzzing: reads `packet` in both roles.
 pub fn check(packet: &[u8]) {
-    if let Incoming::Read(request) = parse_request(packet) {
+    if let TftpDatagram::Read(request) = parse_request(packet) {
         assert_eq!(normalise(request.path.as_bytes()).as_deref(), Some(request.path.as_str()));
         let negotiated = request.options.negotiate(1, 1468);
         assert!(negotiated.blksize.is_none_or(|value| (8..=1468).contains(&value)));
         assert!(negotiated.windowsize.is_none_or(|value| (1..=WINDOWSIZE_MAX).contains(&value)));
     }
-    if let Reply::Abort(text) = parse_reply(packet) {
+    if let TftpReply::Abort(text) = parse_reply(packet) {
         assert!(text.len() <= ERROR_TEXT_CHARS_MAX);
     }
 }
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    fn read(fields: &[&str]) -> Incoming {
+    fn read(fields: &[&str]) -> TftpDatagram {
         let mut packet = vec![0, OPCODE_RRQ];
         for field in fields {
             packet.extend_from_slice(field.as_bytes());
@@ -269,9 +269,9 @@ mod tests {
         parse_request(&packet)
     }
 
-    fn asked(options: &[&str]) -> Asked {
+    fn asked(options: &[&str]) -> TftpRequestedOptions {
         match read(&[&["a", "octet"], options].concat()) {
-            Incoming::Read(request) => request.options,
+            TftpDatagram::Read(request) => request.options,
             other => panic!("{other:?}"),
         }
     }
@@ -279,7 +279,10 @@ mod tests {
     #[test]
     fn reads_all_options_in_any_case() {
         let options = asked(&["BlkSize", "1468", "tsize", "0", "timeout", "3", "windowsize", "8", "multicast", ""]);
-        assert_eq!(options, Asked { blksize: Some(1468), tsize: Some(0), timeout_s: Some(3), windowsize: Some(8) });
+        assert_eq!(
+            options,
+            TftpRequestedOptions { blksize: Some(1468), tsize: Some(0), timeout_s: Some(3), windowsize: Some(8) }
+        );
     }
 
     /// The codec alone fails such a request, and the client gets no file because of one option.
@@ -287,7 +290,7 @@ mod tests {
     fn an_option_that_is_no_number_is_left_out() {
         for value in ["abc", "", "-1", "+5", "1e3", " 8", "99999999999999999999999"] {
             let options = asked(&["blksize", value, "tsize", "0"]);
-            assert_eq!(options, Asked { tsize: Some(0), ..Asked::default() }, "{value}");
+            assert_eq!(options, TftpRequestedOptions { tsize: Some(0), ..TftpRequestedOptions::default() }, "{value}");
         }
     }
 
@@ -318,11 +321,11 @@ mod tests {
 
     #[test]
     fn writes_modes_and_paths_are_refused() {
-        assert_eq!(parse_request(b"\0\x02a\0octet\0"), Incoming::Refuse(Refusal::Write));
-        assert_eq!(read(&["a", "netascii"]), Incoming::Refuse(Refusal::Mode));
-        assert_eq!(read(&["../a", "octet"]), Incoming::Refuse(Refusal::Path));
-        assert_eq!(read(&["a"]), Incoming::Refuse(Refusal::Mode));
-        assert_eq!(refusal(Refusal::NotFound), b"\0\x05\0\x01no such file here\0");
+        assert_eq!(parse_request(b"\0\x02a\0octet\0"), TftpDatagram::Refuse(TftpRefusal::Write));
+        assert_eq!(read(&["a", "netascii"]), TftpDatagram::Refuse(TftpRefusal::Mode));
+        assert_eq!(read(&["../a", "octet"]), TftpDatagram::Refuse(TftpRefusal::Path));
+        assert_eq!(read(&["a"]), TftpDatagram::Refuse(TftpRefusal::Mode));
+        assert_eq!(refusal(TftpRefusal::NotFound), b"\0\x05\0\x01no such file here\0");
     }
 
     #[test]
@@ -330,19 +333,19 @@ mod tests {
         for packet in
             [&b""[..], b"\0", b"\0\x01", b"\0\x03\0\x01x", b"\0\x04\0\0", b"\0\x05\0\0x\0", b"\x01\x01a\0octet\0"]
         {
-            assert_eq!(parse_request(packet), Incoming::Noise, "{packet:?}");
+            assert_eq!(parse_request(packet), TftpDatagram::Noise, "{packet:?}");
         }
         let long = [&b"\0\x01a\0octet\0"[..], &[b'x'; REQUEST_BYTES_MAX]].concat();
-        assert_eq!(parse_request(&long), Incoming::Noise);
+        assert_eq!(parse_request(&long), TftpDatagram::Noise);
     }
 
     #[test]
     fn replies_are_acknowledgements_or_errors() {
-        assert_eq!(parse_reply(b"\0\x04\x12\x34"), Reply::Ack(0x1234));
-        assert_eq!(parse_reply(b"\0\x04\x12"), Reply::Noise);
-        assert_eq!(parse_reply(b"\0\x05\0\x08\x1b[2J\0"), Reply::Abort("Refused option: ?[2J".into()));
-        assert_eq!(parse_reply(b"\0\x05\0\x63x\0"), Reply::Abort("unknown error code".into()));
-        assert_eq!(parse_reply(b"\0\x05\0\0"), Reply::Abort("Not Defined: (no message)".into()));
+        assert_eq!(parse_reply(b"\0\x04\x12\x34"), TftpReply::Ack(0x1234));
+        assert_eq!(parse_reply(b"\0\x04\x12"), TftpReply::Noise);
+        assert_eq!(parse_reply(b"\0\x05\0\x08\x1b[2J\0"), TftpReply::Abort("Refused option: ?[2J".into()));
+        assert_eq!(parse_reply(b"\0\x05\0\x63x\0"), TftpReply::Abort("unknown error code".into()));
+        assert_eq!(parse_reply(b"\0\x05\0\0"), TftpReply::Abort("Not Defined: (no message)".into()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use firesteel_tftp::{Answer, Event, Limits, Listener, Output, Transfer};
+use firesteel_tftp::{TftpLimits, TftpListener, TftpRequestOutcome, Transfer, TransferEvent, TransferOutput};
 
 const FILE_BYTES: usize = 1 << 20;
 const LOSS_PERCENT: u64 = 1;
@@ -63,8 +63,8 @@ fn start(now: Instant) -> Box<Transfer> {
     let client: SocketAddr = (Ipv4Addr::LOCALHOST, 2000).into();
     let request = b"\0\x01a\0octet\0tsize\x000\0blksize\x00512\0timeout\x006\0";
     let lookup = |_, _: &str| Some(Bytes::from(vec![0x5a; FILE_BYTES]));
-    match Listener::new(Limits::default()).handle_packet(now, client, &[], request, lookup) {
-        Answer::Start { transfer, .. } => transfer,
+    match TftpListener::new(TftpLimits::default()).handle_packet(now, client, &[], request, lookup) {
+        TftpRequestOutcome::Start { transfer, .. } => transfer,
         other => panic!("{other:?}"),
     }
 }
@@ -79,9 +79,9 @@ fn fetch(seed: u64) -> (Duration, u32) {
         let mut packets = Vec::new();
         while let Some(output) = transfer.poll_output() {
             match output {
-                Output::Send(packet) => packets.push(packet.to_vec()),
-                Output::Event(Event::Failed { reason, .. }) => panic!("{reason:?}"),
-                Output::Event(_) => {}
+                TransferOutput::Send(packet) => packets.push(packet.to_vec()),
+                TransferOutput::Event(TransferEvent::Failed { reason, .. }) => panic!("{reason:?}"),
+                TransferOutput::Event(_) => {}
             }
         }
         let arrived: Vec<Vec<u8>> = packets.into_iter().filter(|_| !link.loses()).collect();

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use firesteel_tftp::{Answer, Event, FailReason, Ignored, Limits, Listener, Output, SILENCE_MAX, Transfer};
+use firesteel_tftp::{
+    FailReason, IgnoreReason, SILENCE_MAX, TftpLimits, TftpListener, TftpRequestOutcome, Transfer, TransferEvent,
+    TransferOutput,
+};
 use proptest::prelude::*;
 
 fn client(port: u16) -> SocketAddr {
@@ -34,10 +37,10 @@ fn file(bytes: usize) -> Bytes {
 }
 
 fn start(now: Instant, bytes: usize, options: &[(&str, &str)]) -> Box<Transfer> {
-    let mut listener = Listener::new(Limits::default());
+    let mut listener = TftpListener::new(TftpLimits::default());
     let request = rrq("/a", options);
     match listener.handle_packet(now, client(1), &[], &request, |_, path| (path == "a").then(|| file(bytes))) {
-        Answer::Start { transfer, .. } => transfer,
+        TftpRequestOutcome::Start { transfer, .. } => transfer,
         other => panic!("{other:?}"),
     }
 }
@@ -45,15 +48,15 @@ fn start(now: Instant, bytes: usize, options: &[(&str, &str)]) -> Box<Transfer> 
 #[derive(Debug, Default)]
 struct Drained {
     packets: Vec<Vec<u8>>,
-    events: Vec<Event>,
+    events: Vec<TransferEvent>,
 }
 
 fn drain(transfer: &mut Transfer) -> Drained {
     let mut drained = Drained::default();
     while let Some(output) = transfer.poll_output() {
         match output {
-            Output::Send(packet) => drained.packets.push(packet.to_vec()),
-            Output::Event(event) => drained.events.push(event),
+            TransferOutput::Send(packet) => drained.packets.push(packet.to_vec()),
+            TransferOutput::Event(event) => drained.events.push(event),
         }
     }
     drained
@@ -70,14 +73,14 @@ fn a_plain_request_is_served_in_lockstep_of_512() {
     let now = Instant::now();
     let mut transfer = start(now, 1024, &[]);
     let first = drain(&mut transfer);
-    assert_eq!(first.events, [Event::Started { client: client(1), file: "a".into(), bytes: 1024 }]);
+    assert_eq!(first.events, [TransferEvent::Started { client: client(1), file: "a".into(), bytes: 1024 }]);
     assert_eq!(first.packets, [[&[0, 3, 0, 1], &file(1024)[..512]].concat()]);
     transfer.handle_packet(now, &ack(1));
     assert_eq!(blocks(&mut transfer), [2]);
     transfer.handle_packet(now, &ack(2));
     assert_eq!(drain(&mut transfer).packets, [[0, 3, 0, 3]], "a multiple of the block size ends with an empty block");
     transfer.handle_packet(now + Duration::from_millis(7), &ack(3));
-    let finished = Event::Finished { client: client(1), file: "a".into(), bytes: 1024, ms: 7, resent: 0 };
+    let finished = TransferEvent::Finished { client: client(1), file: "a".into(), bytes: 1024, ms: 7, resent: 0 };
     assert_eq!(drain(&mut transfer).events, [finished]);
     assert!(transfer.is_over() && transfer.poll_timeout().is_none());
 }
@@ -104,7 +107,7 @@ fn a_rom_that_asks_for_the_size_only_has_not_failed() {
     let mut transfer = start(now, 10, &[("tsize", "0")]);
     drain(&mut transfer);
     transfer.handle_packet(now, b"\0\x05\0\x08User aborted the transfer\0");
-    assert_eq!(drain(&mut transfer).events, [Event::Probed { client: client(1), file: "a".into(), bytes: 10 }]);
+    assert_eq!(drain(&mut transfer).events, [TransferEvent::Probed { client: client(1), file: "a".into(), bytes: 10 }]);
     assert!(transfer.is_over());
 }
 
@@ -185,7 +188,10 @@ fn what_is_not_acknowledged_is_sent_again_less_and_less_often_and_then_given_up(
     assert_eq!(now - begin, Duration::from_secs(35));
     let last = drain(&mut transfer);
     assert_eq!(last.packets, [b"\0\x05\0\0no acknowledgement in time\0"]);
-    assert!(matches!(&last.events[..], [Event::Failed { bytes_acknowledged: 512, reason: FailReason::Silent, .. }]));
+    assert!(matches!(
+        &last.events[..],
+        [TransferEvent::Failed { bytes_acknowledged: 512, reason: FailReason::Silent, .. }]
+    ));
 }
 
 #[test]
@@ -287,7 +293,7 @@ fn a_clients_error_ends_the_transfer_with_its_words() {
     drain(&mut transfer);
     transfer.handle_packet(now, b"\0\x05\0\x03no\x1b[31m space\0");
     let reason = FailReason::Aborted("Disk Full: no?[31m space".into());
-    let failed = Event::Failed { client: client(1), file: "a".into(), bytes_acknowledged: 0, reason };
+    let failed = TransferEvent::Failed { client: client(1), file: "a".into(), bytes_acknowledged: 0, reason };
     assert_eq!(drain(&mut transfer).events, [failed]);
     transfer.handle_packet(now, &ack(1));
     assert_eq!(drain(&mut transfer).packets, [[]; 0]);
@@ -296,19 +302,25 @@ fn a_clients_error_ends_the_transfer_with_its_words() {
 mod listener {
     use super::*;
 
-    fn ask(listener: &mut Listener, now: Instant, from: SocketAddr, packet: &[u8]) -> Answer {
+    fn ask(listener: &mut TftpListener, now: Instant, from: SocketAddr, packet: &[u8]) -> TftpRequestOutcome {
         ask_as(listener, now, from, &[], packet)
     }
 
-    fn ask_as(listener: &mut Listener, now: Instant, from: SocketAddr, hosts: &[&str], packet: &[u8]) -> Answer {
+    fn ask_as(
+        listener: &mut TftpListener,
+        now: Instant,
+        from: SocketAddr,
+        hosts: &[&str],
+        packet: &[u8],
+    ) -> TftpRequestOutcome {
         let hosts: Vec<Arc<str>> = hosts.iter().map(|host| Arc::from(*host)).collect();
         listener.handle_packet(now, from, &hosts, packet, |_, path| (path == "a").then(|| file(10)))
     }
 
     /// Starts a transfer whose client has answered.
-    fn answered(listener: &mut Listener, now: Instant, from: SocketAddr, hosts: &[&str]) {
+    fn answered(listener: &mut TftpListener, now: Instant, from: SocketAddr, hosts: &[&str]) {
         match ask_as(listener, now, from, hosts, &rrq("a", &[])) {
-            Answer::Start { mut transfer, .. } => {
+            TftpRequestOutcome::Start { mut transfer, .. } => {
                 drain(&mut transfer);
                 transfer.handle_packet(now, &ack(0));
             }
@@ -318,7 +330,7 @@ mod listener {
 
     #[test]
     fn refusals_say_why() {
-        let mut listener = Listener::new(Limits::default());
+        let mut listener = TftpListener::new(TftpLimits::default());
         let now = Instant::now();
         for (packet, text) in [
             (rrq("b", &[]), "no such file here"),
@@ -327,30 +339,38 @@ mod listener {
             (b"\0\x01a\0netascii\0".to_vec(), "only mode octet is served"),
         ] {
             match ask(&mut listener, now, client(1), &packet) {
-                Answer::Refuse { packet, event: Event::Refused { reason, .. } } => {
+                TftpRequestOutcome::Refuse { packet, event: TransferEvent::Refused { reason, .. } } => {
                     assert_eq!(reason, text);
                     assert_eq!(&packet[4..packet.len() - 1], text.as_bytes());
                 }
                 other => panic!("{other:?}"),
             }
         }
-        assert!(matches!(ask(&mut listener, now, client(1), b"\0\x04\0\0"), Answer::Ignore(Ignored::Noise)));
+        assert!(matches!(
+            ask(&mut listener, now, client(1), b"\0\x04\0\0"),
+            TftpRequestOutcome::Ignore(IgnoreReason::Noise)
+        ));
         assert_eq!(listener.transfers(), 0);
     }
 
     /// ROMs use one port for ever: a machine that was reset must not be held up by its own past.
     #[test]
     fn a_repeat_is_ignored_and_a_new_start_replaces_the_old_transfer() {
-        let mut listener = Listener::new(Limits::default());
+        let mut listener = TftpListener::new(TftpLimits::default());
         let now = Instant::now();
-        let Answer::Start { id: first, replaces: None, .. } = ask(&mut listener, now, client(1), &rrq("a", &[])) else {
+        let TftpRequestOutcome::Start { id: first, replaces: None, .. } =
+            ask(&mut listener, now, client(1), &rrq("a", &[]))
+        else {
             panic!("not started");
         };
         let soon = now + Duration::from_secs(1);
-        assert!(matches!(ask(&mut listener, soon, client(1), &rrq("a", &[])), Answer::Ignore(Ignored::Repeat)));
+        assert!(matches!(
+            ask(&mut listener, soon, client(1), &rrq("a", &[])),
+            TftpRequestOutcome::Ignore(IgnoreReason::Repeat)
+        ));
         let later = now + Duration::from_secs(10);
         match ask(&mut listener, later, client(1), &rrq("a", &[])) {
-            Answer::Start { id, replaces, .. } => {
+            TftpRequestOutcome::Start { id, replaces, .. } => {
                 assert_eq!(replaces, Some(first));
                 assert_ne!(id, first);
                 listener.handle_end(first);
@@ -364,71 +384,76 @@ mod listener {
 
     #[test]
     fn transfers_are_bounded_per_client_and_in_all() {
-        let limits = Limits { transfers_max: 3, transfers_per_client_max: 2, ..Limits::default() };
-        let mut listener = Listener::new(limits);
+        let limits = TftpLimits { transfers_max: 3, transfers_per_client_max: 2, ..TftpLimits::default() };
+        let mut listener = TftpListener::new(limits);
         let now = Instant::now();
         let other = |n: u8| SocketAddr::from((Ipv4Addr::new(10, 0, 0, n), 1));
         let request = rrq("a", &[]);
         answered(&mut listener, now, client(1), &[]);
         answered(&mut listener, now, client(2), &[]);
-        assert!(matches!(ask(&mut listener, now, client(3), &request), Answer::Refuse { .. }));
+        assert!(matches!(ask(&mut listener, now, client(3), &request), TftpRequestOutcome::Refuse { .. }));
         answered(&mut listener, now, other(1), &[]);
-        assert!(matches!(ask(&mut listener, now, other(2), &request), Answer::Refuse { .. }));
+        assert!(matches!(ask(&mut listener, now, other(2), &request), TftpRequestOutcome::Refuse { .. }));
     }
 
     /// 512 requests with a long timeout refused everybody for two minutes.
     #[test]
     fn strangers_that_answer_leave_a_quarter_to_known_hosts() {
-        let limits = Limits { transfers_max: 8, transfers_per_client_max: 2, ..Limits::default() };
-        let mut listener = Listener::new(limits);
+        let limits = TftpLimits { transfers_max: 8, transfers_per_client_max: 2, ..TftpLimits::default() };
+        let mut listener = TftpListener::new(limits);
         let now = Instant::now();
         let other = |n: u8| SocketAddr::from((Ipv4Addr::new(10, 0, 0, n), 1));
         (1..=6).for_each(|number| answered(&mut listener, now, other(number), &[]));
         let request = rrq("a", &[]);
-        assert!(matches!(ask(&mut listener, now, other(7), &request), Answer::Refuse { .. }));
+        assert!(matches!(ask(&mut listener, now, other(7), &request), TftpRequestOutcome::Refuse { .. }));
         answered(&mut listener, now, other(100), &["a host"]);
         answered(&mut listener, now, other(101), &["another"]);
-        assert!(matches!(ask_as(&mut listener, now, other(102), &["third"], &request), Answer::Refuse { .. }));
+        assert!(matches!(
+            ask_as(&mut listener, now, other(102), &["third"], &request),
+            TftpRequestOutcome::Refuse { .. }
+        ));
         assert_eq!(listener.transfers(), 8);
     }
 
     /// A machine that forges addresses cannot answer for them.
     #[test]
     fn a_transfer_without_an_answer_makes_room_for_the_next_request() {
-        let limits = Limits { transfers_max: 3, ..Limits::default() };
-        let mut listener = Listener::new(limits);
+        let limits = TftpLimits { transfers_max: 3, ..TftpLimits::default() };
+        let mut listener = TftpListener::new(limits);
         let now = Instant::now();
         let other = |n: u8| SocketAddr::from((Ipv4Addr::new(10, 0, 0, n), 1));
         answered(&mut listener, now, other(1), &[]);
         let request = rrq("a", &[("timeout", "11"), ("blksize", "1468")]);
         let second = now + Duration::from_secs(1);
-        let Answer::Start { id: forged, replaces: None, .. } = ask(&mut listener, second, other(2), &request) else {
+        let TftpRequestOutcome::Start { id: forged, replaces: None, .. } =
+            ask(&mut listener, second, other(2), &request)
+        else {
             panic!("not started");
         };
         answered(&mut listener, second, other(3), &[]);
         match ask(&mut listener, second, other(4), &request) {
-            Answer::Start { replaces, .. } => assert_eq!(replaces, Some(forged)),
+            TftpRequestOutcome::Start { replaces, .. } => assert_eq!(replaces, Some(forged)),
             other => panic!("{other:?}"),
         }
         assert_eq!(listener.transfers(), 3);
         // The client that was sent away asks again, and is no repeat.
-        assert!(matches!(ask(&mut listener, second, other(2), &request), Answer::Start { .. }));
+        assert!(matches!(ask(&mut listener, second, other(2), &request), TftpRequestOutcome::Start { .. }));
     }
 
     #[test]
     fn a_flood_from_one_address_is_met_with_silence_and_others_are_served() {
-        let mut listener = Listener::new(Limits::default());
+        let mut listener = TftpListener::new(TftpLimits::default());
         let now = Instant::now();
         let request = rrq("b", &[]);
         let answered = (0..1000u16)
-            .filter(|port| !matches!(ask(&mut listener, now, client(*port), &request), Answer::Ignore(_)))
+            .filter(|port| !matches!(ask(&mut listener, now, client(*port), &request), TftpRequestOutcome::Ignore(_)))
             .count();
         assert_eq!(answered, 32);
         let other = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 10), 1));
-        assert!(matches!(ask(&mut listener, now, other, &rrq("a", &[])), Answer::Start { .. }));
+        assert!(matches!(ask(&mut listener, now, other, &rrq("a", &[])), TftpRequestOutcome::Start { .. }));
         let later = now + Duration::from_secs(1);
         let answered = (0..1000u16)
-            .filter(|port| !matches!(ask(&mut listener, later, client(*port), &request), Answer::Ignore(_)))
+            .filter(|port| !matches!(ask(&mut listener, later, client(*port), &request), TftpRequestOutcome::Ignore(_)))
             .count();
         assert_eq!(answered, 4, "four intervals have passed");
     }
@@ -519,7 +544,7 @@ impl Link {
 }
 
 /// Runs both ends until the server is over; the file as the client has it, and how many packets the server sent.
-fn run(file_bytes: usize, options: &[(&str, &str)], down: &[u8], up: &[u8]) -> (Model, Vec<Event>, u64) {
+fn run(file_bytes: usize, options: &[(&str, &str)], down: &[u8], up: &[u8]) -> (Model, Vec<TransferEvent>, u64) {
     let mut now = Instant::now();
     let mut transfer = start(now, file_bytes, options);
     let option =
@@ -582,7 +607,7 @@ proptest! {
         prop_assert_eq!(&model.received[..], &file(bytes)[..]);
         let is_offered = u64::from(!options.is_empty());
         prop_assert_eq!(sent, (bytes / model.blksize) as u64 + 1 + is_offered);
-        let is_finished = matches!(events.last(), Some(Event::Finished { resent: 0, .. }));
+        let is_finished = matches!(events.last(), Some(TransferEvent::Finished { resent: 0, .. }));
         prop_assert!(is_finished, "{:?}", events);
     }
 
@@ -599,9 +624,9 @@ proptest! {
         let (model, events, sent) = run(bytes, &options, &down, &up);
         prop_assert_eq!(&model.received[..], &file(bytes)[..model.received.len()], "in order and whole so far");
         match events.last() {
-            Some(Event::Finished { .. }) => prop_assert_eq!(model.received.len(), bytes),
+            Some(TransferEvent::Finished { .. }) => prop_assert_eq!(model.received.len(), bytes),
             // The very last ACK may be lost for good: the client has the file and is gone.
-            Some(Event::Failed { reason: FailReason::Silent, .. }) => {}
+            Some(TransferEvent::Failed { reason: FailReason::Silent, .. }) => {}
             other => prop_assert!(false, "{:?}", other),
         }
         let blocks = (bytes / model.blksize) as u64 + 1;

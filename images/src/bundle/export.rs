@@ -6,10 +6,10 @@ use firesteel_facts::{Hasher, Sha256};
 use tar::{Builder, EntryType, Header};
 
 use super::{
-    BundleError, Progress,
-    manifest::{FORMAT, Manifest, StreamEntry},
+    BundleError, BundleProgress,
+    manifest::{BundleManifest, FORMAT, StreamEntry},
 };
-use crate::import::{FileMeta, ImageMeta, ImageStore, Lease};
+use crate::import::{FileMeta, ImageMeta, ImageStore, StoreLease};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 
@@ -27,7 +27,7 @@ pub struct Contents {
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    pub manifest: Manifest,
+    pub manifest: BundleManifest,
     /// Of manifest and blobs.
     pub bytes: u64,
 }
@@ -37,7 +37,7 @@ pub fn export(
     store: &ImageStore,
     contents: &Contents,
     out: impl Write,
-    progress: &dyn Fn(Progress),
+    progress: &dyn Fn(BundleProgress),
 ) -> Result<Exported, BundleError> {
     // All are held before the first byte is written: none may be collected meanwhile.
     let images = contents.images.iter().map(|raw| image(store, raw)).collect::<Result<Vec<_>, _>>()?;
@@ -47,7 +47,7 @@ pub fn export(
         sha256: Sha256::of(document),
         bytes: document.len() as u64,
     };
-    let manifest = Manifest {
+    let manifest = BundleManifest {
         format: FORMAT,
         streams: contents.streams.iter().map(stream).collect(),
         images: images.iter().map(|(meta, _)| meta.clone()).collect(),
@@ -56,22 +56,22 @@ pub fn export(
     let failed = |source| BundleError::Write { source };
     let head = manifest.to_bytes().map_err(|error| failed(io::Error::other(error)))?;
     // What we would refuse to read we do not write.
-    Manifest::parse(&head)?;
+    BundleManifest::parse(&head)?;
     let blobs = manifest.blobs();
     let total_bytes = head.len() as u64 + blobs.iter().map(|blob| blob.bytes).sum::<u64>();
     let mut done_bytes = 0;
     let mut builder = Builder::new(out);
     append(&mut builder, MANIFEST, head.len() as u64, &head[..]).map_err(failed)?;
     done_bytes += head.len() as u64;
-    let documents = contents.streams.iter().map(|(_, document)| Source::Bytes(document));
+    let documents = contents.streams.iter().map(|(_, document)| BlobSource::Bytes(document));
     let leases = images.iter().map(|(_, lease)| lease).chain(files.iter().map(|(_, lease)| lease));
-    for (blob, source) in blobs.iter().zip(documents.chain(leases.map(Source::Held))) {
-        let mut checked = Checked {
+    for (blob, source) in blobs.iter().zip(documents.chain(leases.map(BlobSource::Held))) {
+        let mut checked = CheckedReader {
             inner: source.reader(),
             hasher: Hasher::new(),
             seen: &mut |bytes| {
                 done_bytes += bytes;
-                progress(Progress { done_bytes, total_bytes });
+                progress(BundleProgress { done_bytes, total_bytes });
             },
         };
         append(&mut builder, &blob.digest.to_string(), blob.bytes, &mut checked).map_err(failed)?;
@@ -84,24 +84,24 @@ pub fn export(
     Ok(Exported { manifest, bytes: total_bytes })
 }
 
-fn image(store: &ImageStore, raw: &Sha256) -> Result<(ImageMeta, Lease), BundleError> {
+fn image(store: &ImageStore, raw: &Sha256) -> Result<(ImageMeta, StoreLease), BundleError> {
     let missing = || BundleError::Missing { digest: *raw };
     let lease = store.lease_image(raw)?.ok_or_else(missing)?;
     Ok((store.by_raw(raw)?.ok_or_else(missing)?.meta, lease))
 }
 
-fn file(store: &ImageStore, digest: &Sha256) -> Result<(FileMeta, Lease), BundleError> {
+fn file(store: &ImageStore, digest: &Sha256) -> Result<(FileMeta, StoreLease), BundleError> {
     let missing = || BundleError::Missing { digest: *digest };
     let lease = store.lease_file(digest)?.ok_or_else(missing)?;
     Ok((store.file(digest)?.ok_or_else(missing)?.meta, lease))
 }
 
-enum Source<'a> {
+enum BlobSource<'a> {
     Bytes(&'a [u8]),
-    Held(&'a Lease),
+    Held(&'a StoreLease),
 }
 
-impl<'a> Source<'a> {
+impl<'a> BlobSource<'a> {
     fn reader(&self) -> Box<dyn Read + 'a> {
         match self {
             Self::Bytes(bytes) => Box::new(*bytes),
@@ -110,13 +110,13 @@ impl<'a> Source<'a> {
     }
 }
 
-struct Checked<'a, 'b> {
+struct CheckedReader<'a, 'b> {
     inner: Box<dyn Read + 'a>,
     hasher: Hasher,
     seen: &'b mut dyn FnMut(u64),
 }
 
-impl Read for Checked<'_, '_> {
+impl Read for CheckedReader<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.inner.read(buffer)?;
         self.hasher.update(&buffer[..bytes]);

@@ -7,18 +7,18 @@ use tar::{Archive, Entry, EntryType};
 use tempfile::NamedTempFile;
 
 use super::{
-    BundleError, Progress,
+    BundleError, BundleProgress,
     export::MANIFEST,
-    manifest::{Blob, MANIFEST_BYTES_MAX, Manifest, What, told},
+    manifest::{BlobContent, BundleBlob, BundleManifest, MANIFEST_BYTES_MAX, bundle_sources},
 };
 use crate::{
     catalogue,
     import::{
-        FileMeta, Format, ImageStore, ImportNotes, Role, SourceRecord, StoreError, Witness,
+        FileMeta, ImageStore, ImportFormat, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFileRole,
         bounds::RAW_BYTES_MAX,
-        pack::Packed,
+        pack::PackedImage,
         read::{expand, fill},
-        spare::Sparing,
+        room_limited_writer::RoomLimitedWriter,
     },
 };
 
@@ -28,7 +28,7 @@ const TAIL_BYTES_MAX: u64 = 1 << 20;
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct BundleImportReport {
     /// By raw digest; also those that were there before.
     pub images: Vec<Sha256>,
     /// By digest.
@@ -41,7 +41,7 @@ pub struct Report {
     pub ended: Option<String>,
 }
 
-impl Report {
+impl BundleImportReport {
     /// Whether everything of the bundle is in the store.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -57,7 +57,7 @@ pub struct Unused {
 }
 
 /// Why a blob is not taken.
-enum Refusal {
+enum BlobRefusal {
     /// The next one may be good.
     Blob(String),
     /// There is no next one.
@@ -66,12 +66,16 @@ enum Refusal {
 }
 
 /// Reads a bundle to its end. What is verified is in the store when this returns; an error means that nothing is.
-pub fn import(bundle: impl Read, store: &ImageStore, progress: &dyn Fn(Progress)) -> Result<Report, BundleError> {
+pub fn import(
+    bundle: impl Read,
+    store: &ImageStore,
+    progress: &dyn Fn(BundleProgress),
+) -> Result<BundleImportReport, BundleError> {
     walk(bundle, Some(store), RAW_BYTES_MAX, progress)
 }
 
 /// The same without a store: says what an import would take.
-pub fn verify(bundle: impl Read, progress: &dyn Fn(Progress)) -> Result<Report, BundleError> {
+pub fn verify(bundle: impl Read, progress: &dyn Fn(BundleProgress)) -> Result<BundleImportReport, BundleError> {
     walk(bundle, None, RAW_BYTES_MAX, progress)
 }
 
@@ -79,10 +83,10 @@ pub(super) fn walk(
     bundle: impl Read,
     store: Option<&ImageStore>,
     raw_bytes_max: u64,
-    progress: &dyn Fn(Progress),
-) -> Result<Report, BundleError> {
+    progress: &dyn Fn(BundleProgress),
+) -> Result<BundleImportReport, BundleError> {
     let mut archive = Archive::new(bundle);
-    let mut report = Report::default();
+    let mut report = BundleImportReport::default();
     let failed = |source| BundleError::Read { source };
     let mut entries = archive.entries().map_err(failed)?.raw(true);
     let mut first = match entries.next() {
@@ -95,7 +99,7 @@ pub(super) fn walk(
     }
     let mut head = Vec::new();
     first.read_to_end(&mut head).map_err(failed)?;
-    let manifest = Manifest::parse(&head)?;
+    let manifest = BundleManifest::parse(&head)?;
     let blobs = manifest.blobs();
     let mut progress =
         Counting { tell: progress, done_bytes: 0, total_bytes: blobs.iter().map(|blob| blob.bytes).sum() };
@@ -105,8 +109,8 @@ pub(super) fn walk(
             continue;
         }
         let taken = match entries.next() {
-            None => Err(Refusal::Archive("the archive ends before it".to_owned())),
-            Some(Err(error)) => Err(Refusal::Archive(damaged(&error))),
+            None => Err(BlobRefusal::Archive("the archive ends before it".to_owned())),
+            Some(Err(error)) => Err(BlobRefusal::Archive(damaged(&error))),
             Some(Ok(mut entry)) => match start(&entry, blob, raw_bytes_max) {
                 Ok(()) => take(&mut progress.over(&mut entry), blob, store, &mut report),
                 Err(refusal) => Err(refusal),
@@ -114,9 +118,9 @@ pub(super) fn walk(
         };
         let (reason, is_end) = match taken {
             Ok(()) => continue,
-            Err(Refusal::Blob(reason)) => (reason, false),
-            Err(Refusal::Archive(reason)) => (reason, true),
-            Err(Refusal::Store(error)) => (format!("{}; {}", error, error.help()), true),
+            Err(BlobRefusal::Blob(reason)) => (reason, false),
+            Err(BlobRefusal::Archive(reason)) => (reason, true),
+            Err(BlobRefusal::Store(error)) => (format!("{}; {}", error, error.help()), true),
         };
         report.unused.push(Unused { digest: blob.digest, reason: reason.clone() });
         report.ended = is_end.then_some(reason);
@@ -167,39 +171,44 @@ fn name_fault<R: Read>(entry: &Entry<'_, R>, name: &str) -> Option<String> {
 }
 
 /// Whether an entry is the blob that the manifest has at its place.
-fn start<R: Read>(entry: &Entry<'_, R>, blob: &Blob<'_>, raw_bytes_max: u64) -> Result<(), Refusal> {
+fn start<R: Read>(entry: &Entry<'_, R>, blob: &BundleBlob<'_>, raw_bytes_max: u64) -> Result<(), BlobRefusal> {
     if let Some(reason) = name_fault(entry, &blob.digest.to_string()) {
-        return Err(Refusal::Archive(reason));
+        return Err(BlobRefusal::Archive(reason));
     }
     if entry.size() != blob.bytes {
         let reason = format!("it has {} bytes in the archive, and {} in the manifest", entry.size(), blob.bytes);
-        return Err(Refusal::Archive(reason));
+        return Err(BlobRefusal::Archive(reason));
     }
     match &blob.what {
-        What::Image(meta) if meta.raw_bytes > raw_bytes_max => {
-            Err(Refusal::Blob(format!("it has {} raw bytes, more than {raw_bytes_max}", meta.raw_bytes)))
+        BlobContent::Image(meta) if meta.raw_bytes > raw_bytes_max => {
+            Err(BlobRefusal::Blob(format!("it has {} raw bytes, more than {raw_bytes_max}", meta.raw_bytes)))
         }
-        What::Image(_) | What::Stream(_) | What::File(_) => Ok(()),
+        BlobContent::Image(_) | BlobContent::Stream(_) | BlobContent::File(_) => Ok(()),
     }
 }
 
-fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, report: &mut Report) -> Result<(), Refusal> {
+fn take(
+    data: &mut impl Read,
+    blob: &BundleBlob<'_>,
+    store: Option<&ImageStore>,
+    report: &mut BundleImportReport,
+) -> Result<(), BlobRefusal> {
     match &blob.what {
-        What::Stream(named) => {
+        BlobContent::Stream(named) => {
             let mut document = Vec::new();
             let incoming = copy(data, blob, store, &mut |copied| copied.read_to_end(&mut document).map(drop))?;
-            catalogue::read(&document).map_err(|error| Refusal::Blob(error.to_string()))?;
+            catalogue::read(&document).map_err(|error| BlobRefusal::Blob(error.to_string()))?;
             let meta = FileMeta {
                 sha256: blob.digest,
                 bytes: blob.bytes,
-                role: Role::Stream,
+                role: StoredFileRole::Stream,
                 name: named.name.clone(),
-                sources: vec![told_of_stream(blob)],
+                sources: vec![stream_source(blob)],
             };
             publish_file(store, incoming, meta)?;
             report.streams.push((named.name.clone(), blob.digest));
         }
-        What::Image(meta) => {
+        BlobContent::Image(meta) => {
             let mut raw = None;
             let incoming = copy(data, blob, store, &mut |copied| {
                 raw = Some(expanded(copied, meta.raw_bytes));
@@ -207,15 +216,15 @@ fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, repor
             })?;
             let raw = raw.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
             let (raw_bytes, raw_sha256) =
-                raw.map_err(|error| Refusal::Blob(format!("it does not expand: {}", shown(&error))))?;
+                raw.map_err(|error| BlobRefusal::Blob(format!("it does not expand: {}", shown(&error))))?;
             if (raw_bytes, raw_sha256) != (meta.raw_bytes, meta.raw_sha256) {
                 let reason = format!(
                     "it expands to {raw_bytes} bytes with sha256 {raw_sha256}, and the manifest says {} and {}",
                     meta.raw_bytes, meta.raw_sha256
                 );
-                return Err(Refusal::Blob(reason));
+                return Err(BlobRefusal::Blob(reason));
             }
-            let packed = Packed {
+            let packed = PackedImage {
                 raw_bytes,
                 raw_sha256,
                 given_sha256: raw_sha256,
@@ -223,13 +232,13 @@ fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, repor
                 stream_sha256: blob.digest,
             };
             if let (Some(store), Some(incoming)) = (store, incoming) {
-                store.publish(incoming, &packed, told(&meta.sources)).map_err(Refusal::Store)?;
+                store.publish(incoming, &packed, bundle_sources(&meta.sources)).map_err(BlobRefusal::Store)?;
             }
             report.images.push(raw_sha256);
         }
-        What::File(meta) => {
+        BlobContent::File(meta) => {
             let incoming = copy(data, blob, store, &mut |_| Ok(()))?;
-            let meta = FileMeta { sources: told(&meta.sources), ..(*meta).clone() };
+            let meta = FileMeta { sources: bundle_sources(&meta.sources), ..(*meta).clone() };
             publish_file(store, incoming, meta)?;
             report.files.push(blob.digest);
         }
@@ -237,9 +246,13 @@ fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, repor
     Ok(())
 }
 
-fn publish_file(store: Option<&ImageStore>, incoming: Option<NamedTempFile>, meta: FileMeta) -> Result<(), Refusal> {
+fn publish_file(
+    store: Option<&ImageStore>,
+    incoming: Option<NamedTempFile>,
+    meta: FileMeta,
+) -> Result<(), BlobRefusal> {
     if let (Some(store), Some(incoming)) = (store, incoming) {
-        store.publish_file(incoming, meta).map_err(Refusal::Store)?;
+        store.publish_file(incoming, meta).map_err(BlobRefusal::Store)?;
     }
     Ok(())
 }
@@ -247,13 +260,13 @@ fn publish_file(store: Option<&ImageStore>, incoming: Option<NamedTempFile>, met
 /// Copies a blob into the store and compares its digest. `look` may read it as it passes; what it leaves is copied too.
 fn copy(
     data: &mut impl Read,
-    blob: &Blob<'_>,
+    blob: &BundleBlob<'_>,
     store: Option<&ImageStore>,
     look: &mut dyn FnMut(&mut dyn Read) -> io::Result<()>,
-) -> Result<Option<NamedTempFile>, Refusal> {
-    let incoming = store.map(ImageStore::incoming).transpose().map_err(Refusal::Store)?;
+) -> Result<Option<NamedTempFile>, BlobRefusal> {
+    let incoming = store.map(ImageStore::incoming).transpose().map_err(BlobRefusal::Store)?;
     let mut sink = io::sink();
-    let mut sparing = incoming.as_ref().map(|file| Sparing::new(file.as_file()));
+    let mut sparing = incoming.as_ref().map(|file| RoomLimitedWriter::new(file.as_file()));
     let out: &mut dyn Write = match &mut sparing {
         Some(file) => file,
         None => &mut sink,
@@ -263,14 +276,14 @@ fn copy(
     let Tee { hasher, bytes, failed, .. } = tee;
     drop(sparing);
     if let (Some(source), Some(store), Some(file)) = (failed, store, &incoming) {
-        return Err(Refusal::Store(store.write_error(file.path(), source)));
+        return Err(BlobRefusal::Store(store.write_error(file.path(), source)));
     }
-    read.map_err(|error| Refusal::Archive(format!("reading it: {}", shown(&error))))?;
+    read.map_err(|error| BlobRefusal::Archive(format!("reading it: {}", shown(&error))))?;
     check_blob(blob, bytes, hasher.finish())?;
     Ok(incoming)
 }
 
-fn told_of_stream(blob: &Blob<'_>) -> SourceRecord {
+fn stream_source(blob: &BundleBlob<'_>) -> SourceRecord {
     SourceRecord {
         url: String::new(),
         formats: Vec::new(),
@@ -280,24 +293,24 @@ fn told_of_stream(blob: &Blob<'_>) -> SourceRecord {
         uncompressed_sha256: None,
         release: String::new(),
         signed_by: String::new(),
-        witness: Witness::Bundle,
+        witness: RecordOrigin::Bundle,
         notes: ImportNotes::default(),
     }
 }
 
-fn check_blob(blob: &Blob<'_>, bytes: u64, digest: Sha256) -> Result<(), Refusal> {
+fn check_blob(blob: &BundleBlob<'_>, bytes: u64, digest: Sha256) -> Result<(), BlobRefusal> {
     if bytes != blob.bytes {
-        return Err(Refusal::Archive(format!("the archive ends after {bytes} of its {} bytes", blob.bytes)));
+        return Err(BlobRefusal::Archive(format!("the archive ends after {bytes} of its {} bytes", blob.bytes)));
     }
     if digest != blob.digest {
-        return Err(Refusal::Blob(format!("its sha256 is {digest}")));
+        return Err(BlobRefusal::Blob(format!("its sha256 is {digest}")));
     }
     Ok(())
 }
 
 /// Length and digest of what a stream expands to, up to one byte more than it should.
 fn expanded(stream: &mut dyn Read, raw_bytes: u64) -> io::Result<(u64, Sha256)> {
-    let mut raw = expand(Format::Zstd, stream)?.take(raw_bytes.saturating_add(1));
+    let mut raw = expand(ImportFormat::Zstd, stream)?.take(raw_bytes.saturating_add(1));
     let (mut hasher, mut buffer) = (Hasher::new(), vec![0; BUFFER_BYTES]);
     let mut total = 0;
     loop {
@@ -312,28 +325,28 @@ fn expanded(stream: &mut dyn Read, raw_bytes: u64) -> io::Result<(u64, Sha256)> 
 }
 
 struct Counting<'a> {
-    tell: &'a dyn Fn(Progress),
+    tell: &'a dyn Fn(BundleProgress),
     done_bytes: u64,
     total_bytes: u64,
 }
 
 impl Counting<'_> {
     fn over<R: Read>(&mut self, inner: R) -> impl Read {
-        Counted { inner, counting: self }
+        CountingReader { inner, counting: self }
     }
 }
 
-struct Counted<'a, 'b, R> {
+struct CountingReader<'a, 'b, R> {
     inner: R,
     counting: &'a mut Counting<'b>,
 }
 
-impl<R: Read> Read for Counted<'_, '_, R> {
+impl<R: Read> Read for CountingReader<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.inner.read(buffer)?;
         self.counting.done_bytes += bytes as u64;
         let (done_bytes, total_bytes) = (self.counting.done_bytes, self.counting.total_bytes);
-        (self.counting.tell)(Progress { done_bytes, total_bytes });
+        (self.counting.tell)(BundleProgress { done_bytes, total_bytes });
         Ok(bytes)
     }
 }

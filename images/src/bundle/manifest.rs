@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalogue::{DOCUMENT_BYTES_MAX, LOCATION_BYTES_MAX, is_name, shown},
-    import::{FileMeta, ImageMeta, RAW_BYTES_MAX, Role, SourceRecord, Witness},
+    import::{FileMeta, ImageMeta, RAW_BYTES_MAX, RecordOrigin, SourceRecord, StoredFileRole},
 };
 
 /// The version of this form. Another one is refused, not guessed.
@@ -33,7 +33,7 @@ pub struct StreamEntry {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct BundleManifest {
     pub format: u32,
     pub streams: Vec<StreamEntry>,
     pub images: Vec<ImageMeta>,
@@ -60,20 +60,20 @@ pub enum ManifestError {
 
 /// What a blob of the archive becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Blob<'a> {
+pub(super) struct BundleBlob<'a> {
     pub(super) digest: Sha256,
     pub(super) bytes: u64,
-    pub(super) what: What<'a>,
+    pub(super) what: BlobContent<'a>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What<'a> {
+pub(super) enum BlobContent<'a> {
     Stream(&'a StreamEntry),
     Image(&'a ImageMeta),
     File(&'a FileMeta),
 }
 
-impl Manifest {
+impl BundleManifest {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         let manifest: Self =
             serde_json::from_slice(bytes).map_err(|error| ManifestError::Json { why: shown(&error.to_string()) })?;
@@ -86,19 +86,22 @@ impl Manifest {
     }
 
     /// In the order of the archive.
-    pub(super) fn blobs(&self) -> Vec<Blob<'_>> {
-        let streams = self.streams.iter().map(|entry| Blob {
+    pub(super) fn blobs(&self) -> Vec<BundleBlob<'_>> {
+        let streams = self.streams.iter().map(|entry| BundleBlob {
             digest: entry.sha256,
             bytes: entry.bytes,
-            what: What::Stream(entry),
+            what: BlobContent::Stream(entry),
         });
-        let images = self.images.iter().map(|meta| Blob {
+        let images = self.images.iter().map(|meta| BundleBlob {
             digest: meta.stream_sha256,
             bytes: meta.stream_bytes,
-            what: What::Image(meta),
+            what: BlobContent::Image(meta),
         });
-        let files =
-            self.files.iter().map(|meta| Blob { digest: meta.sha256, bytes: meta.bytes, what: What::File(meta) });
+        let files = self.files.iter().map(|meta| BundleBlob {
+            digest: meta.sha256,
+            bytes: meta.bytes,
+            what: BlobContent::File(meta),
+        });
         streams.chain(images).chain(files).collect()
     }
 
@@ -121,11 +124,11 @@ impl Manifest {
                 if (1..=max).contains(&bytes) { Ok(()) } else { Err(ManifestError::Bytes { digest, bytes, max }) }
             };
             match &blob.what {
-                What::Stream(entry) => {
+                BlobContent::Stream(entry) => {
                     bounded(entry.bytes, DOCUMENT_BYTES_MAX as u64)?;
                     name(digest, "name of a stream", &entry.name)?;
                 }
-                What::Image(meta) => {
+                BlobContent::Image(meta) => {
                     bounded(meta.stream_bytes, BLOB_BYTES_MAX)?;
                     bounded(meta.raw_bytes, RAW_BYTES_MAX)?;
                     if !meta.raw_bytes.is_multiple_of(SECTOR_BYTES) {
@@ -137,9 +140,9 @@ impl Manifest {
                     }
                     sources(digest, &meta.sources)?;
                 }
-                What::File(meta) => {
+                BlobContent::File(meta) => {
                     bounded(meta.bytes, BLOB_BYTES_MAX)?;
-                    if meta.role == Role::Stream || !meta.name.is_empty() {
+                    if meta.role == StoredFileRole::Stream || !meta.name.is_empty() {
                         return Err(ManifestError::Role { digest });
                     }
                     sources(digest, &meta.sources)?;
@@ -175,7 +178,7 @@ fn sources(digest: Sha256, sources: &[SourceRecord]) -> Result<(), ManifestError
 }
 
 /// The sources as a bundle's word. What another appliance checked, this one did not.
-pub(super) fn told(sources: &[SourceRecord]) -> Vec<SourceRecord> {
-    let told = |source: &SourceRecord| SourceRecord { witness: Witness::Bundle, ..source.clone() };
+pub(super) fn bundle_sources(sources: &[SourceRecord]) -> Vec<SourceRecord> {
+    let told = |source: &SourceRecord| SourceRecord { witness: RecordOrigin::Bundle, ..source.clone() };
     sources.iter().map(told).collect()
 }

@@ -14,15 +14,15 @@
 //! verified stays whatever comes after it; the rest is told with a reason.
 //!
 //! A bundle proves what its images are, not where they come from: that is noted as a bundle's word
-//! ([`Witness::Bundle`](crate::import::Witness)), and what was seen here comes before it.
+//! ([`RecordOrigin::Bundle`](crate::import::RecordOrigin)), and what was seen here comes before it.
 
 mod export;
 mod import;
 mod manifest;
 
 pub use export::{Contents, Exported, export};
-pub use import::{Report, Unused, import, verify};
-pub use manifest::{FORMAT, ITEMS_MAX, MANIFEST_BYTES_MAX, Manifest, ManifestError, StreamEntry};
+pub use import::{BundleImportReport, Unused, import, verify};
+pub use manifest::{BundleManifest, FORMAT, ITEMS_MAX, MANIFEST_BYTES_MAX, ManifestError, StreamEntry};
 
 use std::io;
 
@@ -32,7 +32,7 @@ use crate::import::StoreError;
 
 /// Where an export or an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct BundleProgress {
     pub done_bytes: u64,
     pub total_bytes: u64,
 }
@@ -65,11 +65,11 @@ pub fn check(bytes: &[u8]) {
         assert!(!told.into_iter().any(|text| text.chars().any(char::is_control)), "{report:?}");
         assert!(report.files.len() + report.streams.len() <= bytes.len() / 512, "nothing comes of nothing");
     }
-    match Manifest::parse(bytes) {
+    match BundleManifest::parse(bytes) {
         Ok(manifest) => {
             let blobs = manifest.blobs();
             assert!(blobs.len() <= ITEMS_MAX && blobs.iter().all(|blob| blob.bytes > 0));
-            let again = manifest.to_bytes().map(|bytes| Manifest::parse(&bytes));
+            let again = manifest.to_bytes().map(|bytes| BundleManifest::parse(&bytes));
             assert!(matches!(again, Ok(Ok(again)) if again == manifest), "a manifest comes back as it was written");
         }
         Err(error) => assert!(!error.to_string().contains('\n'), "an error is one line: {error}"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    json::{Json, Twice},
-    parse::{Stream, StreamError},
+    json::{DuplicateJsonKey, Json},
+    parse::{StreamError, StreamMetadata},
     parse_json,
     text::{is_name, shown},
 };
@@ -31,7 +31,7 @@ pub struct BootImages {
     pub stamp: StampState,
     /// By name of the OS stream; the one of [`STREAM_KEY`] has its own name. One that cannot be read is an error of its
     /// own.
-    pub streams: BTreeMap<String, Result<Stream, StreamError>>,
+    pub streams: BTreeMap<String, Result<StreamMetadata, StreamError>>,
     /// Names of OS streams that cannot be names, and other things that are wrong with the list itself.
     pub faults: Vec<String>,
 }
@@ -60,10 +60,10 @@ impl BootImages {
     pub(super) fn of_object(json: &Json) -> Result<Self, StreamError> {
         let shape = StreamError::Shape { field: "data", wanted: "an object of texts" };
         let root = json.object().ok_or(shape.clone())?;
-        let data = root.get("data").map_err(|Twice| StreamError::Twice { field: "data" })?;
+        let data = root.get("data").map_err(|DuplicateJsonKey| StreamError::Twice { field: "data" })?;
         let data = data.and_then(Json::object).ok_or(shape)?;
         Self::of_values(&|key| {
-            let value = data.get(key).map_err(|Twice| StreamError::Twice { field: key })?;
+            let value = data.get(key).map_err(|DuplicateJsonKey| StreamError::Twice { field: key })?;
             value.map(|value| value.text().ok_or(StreamError::Shape { field: key, wanted: "a text" })).transpose()
         })
     }
@@ -88,14 +88,14 @@ impl BootImages {
                     }
                     _ if !is_name(name) => faults.push(format!("{} is no name of an OS stream", shown(name))),
                     Ok(json) => {
-                        streams.insert(name.to_owned(), Stream::of_json(json));
+                        streams.insert(name.to_owned(), StreamMetadata::of_json(json));
                     }
-                    Err(Twice) => faults.push(format!("the OS stream {name} stands twice")),
+                    Err(DuplicateJsonKey) => faults.push(format!("the OS stream {name} stands twice")),
                 }
             }
         }
         if let Some(text) = get(STREAM_KEY)? {
-            let legacy = parse_json(text.as_bytes()).and_then(|json| Stream::of_json(&json));
+            let legacy = parse_json(text.as_bytes()).and_then(|json| StreamMetadata::of_json(&json));
             let name = legacy.as_ref().map_or(STREAM_KEY, |stream| stream.name.as_str()).to_owned();
             streams.entry(name).or_insert(legacy);
         }

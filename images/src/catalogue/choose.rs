@@ -3,8 +3,8 @@
 use firesteel_facts::Architecture;
 
 use super::{
-    parse::Stream,
-    types::{Artifact, FOUR_K_SECTOR_BYTES, Kind, PLAIN_SECTOR_BYTES, Part},
+    parse::StreamMetadata,
+    types::{Artifact, ArtifactKind, ArtifactPart, FOUR_K_SECTOR_BYTES, PLAIN_SECTOR_BYTES},
 };
 
 /// The platform whose images are for machines without a hypervisor.
@@ -23,7 +23,7 @@ pub enum NoChoice {
     )]
     Image { stream: String, architecture: Architecture, sector_bytes: u32, has: String, faults: String },
     #[error("the stream {stream} has no {kind} {part} for {architecture}{}", but(.faults))]
-    Part { stream: String, architecture: Architecture, kind: Kind, part: Part, faults: String },
+    Part { stream: String, architecture: Architecture, kind: ArtifactKind, part: ArtifactPart, faults: String },
 }
 
 fn or_nothing(text: &str) -> &str {
@@ -44,11 +44,15 @@ pub struct PxeFiles<'a> {
 
 /// The image for a disk: the `4k` one for native sectors of 4 KiB, the plain one otherwise, never one for the other: its
 /// partition table would lie where the firmware does not look.
-pub fn disk_image(stream: &Stream, architecture: Architecture, sector_bytes: u32) -> Result<&Artifact, NoChoice> {
+pub fn disk_image(
+    stream: &StreamMetadata,
+    architecture: Architecture,
+    sector_bytes: u32,
+) -> Result<&Artifact, NoChoice> {
     if !matches!(sector_bytes, PLAIN_SECTOR_BYTES | FOUR_K_SECTOR_BYTES) {
         return Err(NoChoice::Sector { sector_bytes });
     }
-    let images = || of_kind(stream, architecture, Kind::Metal);
+    let images = || of_kind(stream, architecture, ArtifactKind::Metal);
     // gzip expands four times as fast as xz, and streams have one of them: the order makes the choice certain.
     let fitting = images().filter(|artifact| artifact.sector_bytes == sector_bytes);
     fitting.min_by_key(|artifact| artifact.format.as_str()).ok_or_else(|| {
@@ -63,17 +67,26 @@ pub fn disk_image(stream: &Stream, architecture: Architecture, sector_bytes: u32
 }
 
 /// The live ISO.
-pub fn iso(stream: &Stream, architecture: Architecture) -> Result<&Artifact, NoChoice> {
-    part(stream, architecture, Kind::Iso, Part::Iso)
+pub fn iso(stream: &StreamMetadata, architecture: Architecture) -> Result<&Artifact, NoChoice> {
+    part(stream, architecture, ArtifactKind::Iso, ArtifactPart::Iso)
 }
 
 /// Kernel, initramfs and root filesystem of the live system, of one release.
-pub fn pxe(stream: &Stream, architecture: Architecture) -> Result<PxeFiles<'_>, NoChoice> {
-    let part = |wanted| part(stream, architecture, Kind::Pxe, wanted);
-    Ok(PxeFiles { kernel: part(Part::Kernel)?, initramfs: part(Part::Initramfs)?, rootfs: part(Part::Rootfs)? })
+pub fn pxe(stream: &StreamMetadata, architecture: Architecture) -> Result<PxeFiles<'_>, NoChoice> {
+    let part = |wanted| part(stream, architecture, ArtifactKind::Pxe, wanted);
+    Ok(PxeFiles {
+        kernel: part(ArtifactPart::Kernel)?,
+        initramfs: part(ArtifactPart::Initramfs)?,
+        rootfs: part(ArtifactPart::Rootfs)?,
+    })
 }
 
-fn part(stream: &Stream, architecture: Architecture, kind: Kind, part: Part) -> Result<&Artifact, NoChoice> {
+fn part(
+    stream: &StreamMetadata,
+    architecture: Architecture,
+    kind: ArtifactKind,
+    part: ArtifactPart,
+) -> Result<&Artifact, NoChoice> {
     of_kind(stream, architecture, kind).find(|artifact| artifact.part == part).ok_or_else(|| {
         has_architecture(stream, architecture).err().unwrap_or_else(|| NoChoice::Part {
             stream: stream.name.clone(),
@@ -85,13 +98,13 @@ fn part(stream: &Stream, architecture: Architecture, kind: Kind, part: Part) -> 
     })
 }
 
-fn of_kind(stream: &Stream, architecture: Architecture, kind: Kind) -> impl Iterator<Item = &Artifact> {
+fn of_kind(stream: &StreamMetadata, architecture: Architecture, kind: ArtifactKind) -> impl Iterator<Item = &Artifact> {
     let of_metal = stream.artifacts.iter().filter(|artifact| artifact.platform == METAL);
     of_metal.filter(move |artifact| artifact.architecture == architecture && artifact.kind == kind)
 }
 
 /// Nothing at all, good or bad, is told as that.
-fn has_architecture(stream: &Stream, architecture: Architecture) -> Result<(), NoChoice> {
+fn has_architecture(stream: &StreamMetadata, architecture: Architecture) -> Result<(), NoChoice> {
     let has = |wanted| stream.artifacts.iter().any(|artifact| artifact.architecture == wanted);
     if has(architecture) || !faults(stream, architecture).is_empty() {
         return Ok(());
@@ -101,7 +114,7 @@ fn has_architecture(stream: &Stream, architecture: Architecture) -> Result<(), N
 }
 
 /// What is wrong with the metal entries of an architecture.
-fn faults(stream: &Stream, architecture: Architecture) -> String {
+fn faults(stream: &StreamMetadata, architecture: Architecture) -> String {
     let of_these = stream.faults.iter().filter(|fault| fault.place.covers(architecture, METAL));
     of_these.map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -11,27 +11,27 @@ pub(super) enum Json {
     Other,
     Text(String),
     List,
-    Object(Object),
+    Object(JsonObject),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Object(Vec<(String, Json)>);
+pub(super) struct JsonObject(Vec<(String, Json)>);
 
 /// A key stands twice in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Twice;
+pub(super) struct DuplicateJsonKey;
 
 impl Json {
     /// At most so many values in all.
     pub(super) fn parse(bytes: &[u8], values_max: usize) -> Result<Self, serde_json::Error> {
         let left = Cell::new(values_max);
         let mut reader = serde_json::Deserializer::from_slice(bytes);
-        let json = Node(&left).deserialize(&mut reader)?;
+        let json = JsonNodeBudget(&left).deserialize(&mut reader)?;
         reader.end()?;
         Ok(json)
     }
 
-    pub(super) fn object(&self) -> Option<&Object> {
+    pub(super) fn object(&self) -> Option<&JsonObject> {
         match self {
             Self::Object(object) => Some(object),
             Self::Other | Self::Text(_) | Self::List => None,
@@ -46,32 +46,32 @@ impl Json {
     }
 }
 
-impl Object {
-    pub(super) fn get(&self, key: &str) -> Result<Option<&Json>, Twice> {
+impl JsonObject {
+    pub(super) fn get(&self, key: &str) -> Result<Option<&Json>, DuplicateJsonKey> {
         let mut found = self.0.iter().filter(|(name, _)| name == key);
         match (found.next(), found.next()) {
-            (_, Some(_)) => Err(Twice),
+            (_, Some(_)) => Err(DuplicateJsonKey),
             (first, None) => Ok(first.map(|(_, value)| value)),
         }
     }
 
     /// Each key once, in order; a key that stands twice has no value.
-    pub(super) fn entries(&self) -> Vec<(&str, Result<&Json, Twice>)> {
+    pub(super) fn entries(&self) -> Vec<(&str, Result<&Json, DuplicateJsonKey>)> {
         let mut sorted: Vec<&(String, Json)> = self.0.iter().collect();
         sorted.sort_by(|a, b| a.0.cmp(&b.0));
         let groups = sorted.chunk_by(|a, b| a.0 == b.0);
         groups
             .filter_map(|group| {
                 let (name, value) = group.first()?;
-                Some((name.as_str(), if group.len() == 1 { Ok(value) } else { Err(Twice) }))
+                Some((name.as_str(), if group.len() == 1 { Ok(value) } else { Err(DuplicateJsonKey) }))
             })
             .collect()
     }
 }
 
-struct Node<'a>(&'a Cell<usize>);
+struct JsonNodeBudget<'a>(&'a Cell<usize>);
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for JsonNodeBudget<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
@@ -81,7 +81,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for JsonNodeBudget<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,16 +113,16 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
-        while list.next_element_seed(Node(self.0))?.is_some() {}
+        while list.next_element_seed(JsonNodeBudget(self.0))?.is_some() {}
         Ok(Json::List)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut entries = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            entries.push((key, map.next_value_seed(Node(self.0))?));
+            entries.push((key, map.next_value_seed(JsonNodeBudget(self.0))?));
         }
-        Ok(Json::Object(Object(entries)))
+        Ok(Json::Object(JsonObject(entries)))
     }
 }
 

@@ -9,7 +9,7 @@ pub const LOCATION_BYTES_MAX: usize = 2048;
 
 /// An `http` or `https` address without credentials, tricks in the path, or a fragment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Location(String);
+pub struct ArtifactUrl(String);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
@@ -31,7 +31,7 @@ pub enum LocationError {
     Fragment,
 }
 
-impl Location {
+impl ArtifactUrl {
     /// The text itself is judged, not what an URL parser makes of it: that takes tabs out, turns backslashes and
     /// resolves `..`, and then one thing is shown and another fetched.
     pub fn parse(text: &str) -> Result<Self, LocationError> {
@@ -93,15 +93,15 @@ fn decode(segment: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for ArtifactUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Location {
+impl fmt::Debug for ArtifactUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Location({})", self.0)
+        write!(f, "ArtifactUrl({})", self.0)
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             "http://192.0.2.1:8080/x%20y.iso?token=a/../b",
             "https://[2001:db8::1]/prod/44.2026+1/disk.raw",
         ] {
-            assert!(Location::parse(good).is_ok(), "{good}");
+            assert!(ArtifactUrl::parse(good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -146,8 +146,8 @@ mod tests {
             "https://exa mple.com/x",
             "https://[::1/x",
         ] {
-            assert!(Location::parse(bad).is_err(), "{bad:?}");
+            assert!(ArtifactUrl::parse(bad).is_err(), "{bad:?}");
         }
-        assert!(Location::parse(&format!("https://example.com/{}", "a".repeat(LOCATION_BYTES_MAX))).is_err());
+        assert!(ArtifactUrl::parse(&format!("https://example.com/{}", "a".repeat(LOCATION_BYTES_MAX))).is_err());
     }
 }

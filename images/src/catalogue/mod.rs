@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Pure: no file, no socket, no clock. The metadata is trusted by its digests only, so everything else in it is hostile:
-//! one entry that is missing a part, has a wrong type, or names an address that we do not fetch is a [`Fault`] of that
-//! entry, and all others count. What is not even a stream is an error of the whole.
+//! one entry that is missing a part, has a wrong type, or names an address that we do not fetch is a
+//! [`StreamEntryFault`] of that entry, and all others count. What is not even a stream is an error of the whole.
 
 mod boot_images;
 mod choose;
@@ -20,9 +20,9 @@ mod types;
 
 pub use boot_images::{BootImages, OPERATOR_HASH_KEY, RELEASE_KEY, STAMP_KEY, STREAM_KEY, STREAMS_KEY, StampState};
 pub use choose::{NoChoice, PxeFiles, disk_image, iso, pxe};
-pub use location::{LOCATION_BYTES_MAX, Location, LocationError};
-pub use parse::{Fault, FaultCause, Place, Stream, StreamError};
-pub use types::{Artifact, Kind, Part};
+pub use location::{ArtifactUrl, LOCATION_BYTES_MAX, LocationError};
+pub use parse::{FaultCause, StreamEntryFault, StreamEntryPath, StreamError, StreamMetadata};
+pub use types::{Artifact, ArtifactKind, ArtifactPart};
 
 pub(crate) use text::{is_name, shown};
 
@@ -36,24 +36,24 @@ const VALUES_MAX: usize = 100_000;
 
 /// What the bytes of a source are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Document {
-    Stream(Stream),
+pub enum SourceDocument {
+    Stream(StreamMetadata),
     BootImages(BootImages),
 }
 
 /// Reads stream metadata, or a ConfigMap that holds some.
-pub fn read(bytes: &[u8]) -> Result<Document, StreamError> {
+pub fn read(bytes: &[u8]) -> Result<SourceDocument, StreamError> {
     let json = parse_json(bytes)?;
     let kind = json.object().and_then(|object| object.get("kind").ok().flatten()).and_then(Json::text);
     if kind == Some("ConfigMap") {
-        return BootImages::of_object(&json).map(Document::BootImages);
+        return BootImages::of_object(&json).map(SourceDocument::BootImages);
     }
-    Stream::of_json(&json).map(Document::Stream)
+    StreamMetadata::of_json(&json).map(SourceDocument::Stream)
 }
 
 /// Reads stream metadata alone.
-pub fn read_stream(bytes: &[u8]) -> Result<Stream, StreamError> {
-    Stream::of_json(&parse_json(bytes)?)
+pub fn read_stream(bytes: &[u8]) -> Result<StreamMetadata, StreamError> {
+    StreamMetadata::of_json(&parse_json(bytes)?)
 }
 
 fn parse_json(bytes: &[u8]) -> Result<Json, StreamError> {
@@ -65,9 +65,9 @@ fn parse_json(bytes: &[u8]) -> Result<Json, StreamError> {
 
 /// Reads any bytes and chooses from what was read. For fuzzing: never panics, and what comes out keeps its promises.
 pub fn check(bytes: &[u8]) {
-    let streams: Vec<Stream> = match read(bytes) {
-        Ok(Document::Stream(stream)) => vec![stream],
-        Ok(Document::BootImages(images)) => images.streams.into_values().filter_map(Result::ok).collect(),
+    let streams: Vec<StreamMetadata> = match read(bytes) {
+        Ok(SourceDocument::Stream(stream)) => vec![stream],
+        Ok(SourceDocument::BootImages(images)) => images.streams.into_values().filter_map(Result::ok).collect(),
         Err(error) => {
             assert!(!error.to_string().chars().any(char::is_control), "an error is one plain line: {error:?}");
             return;

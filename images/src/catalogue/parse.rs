@@ -8,10 +8,10 @@ use std::{
 use firesteel_facts::{Architecture, Sha256};
 
 use super::{
-    json::{Json, Object, Twice},
-    location::{Location, LocationError},
+    json::{DuplicateJsonKey, Json, JsonObject},
+    location::{ArtifactUrl, LocationError},
     text::{is_name, shown},
-    types::{Artifact, Kind, Part, of_format},
+    types::{Artifact, ArtifactKind, ArtifactPart, of_format},
 };
 
 /// Of one stream; the largest published one has 78.
@@ -21,7 +21,7 @@ const FAULTS_MAX: usize = 100;
 
 /// What a stream offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamMetadata {
     /// `stable`, `rhcos-4.21`, …
     pub name: String,
     /// As written; empty where the stream does not say.
@@ -29,7 +29,7 @@ pub struct Stream {
     /// By architecture, platform, format and part.
     pub artifacts: Vec<Artifact>,
     /// Entries that cannot be used, in the same order.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<StreamEntryFault>,
     /// More of them than are told.
     pub faults_untold: usize,
 }
@@ -49,15 +49,15 @@ pub enum StreamError {
 
 /// Where in the document an entry stands, as it is shown: as far as the entry goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(Vec<String>);
+pub struct StreamEntryPath(Vec<String>);
 
-impl Place {
+impl StreamEntryPath {
     fn at(names: &[&str]) -> Self {
         Self(names.iter().map(|name| shown(name)).collect())
     }
 
     fn of(artifact: &Artifact) -> Self {
-        let part = if artifact.part == Part::Iso { Part::Disk } else { artifact.part };
+        let part = if artifact.part == ArtifactPart::Iso { ArtifactPart::Disk } else { artifact.part };
         Self::at(&[artifact.architecture.name(), &artifact.platform, &artifact.format, &part.to_string()])
     }
 
@@ -69,12 +69,12 @@ impl Place {
     }
 
     /// Whether this is about such a form, or about everything that holds one.
-    fn may_be(&self, kind: Kind, sector_bytes: u32) -> bool {
+    fn may_be(&self, kind: ArtifactKind, sector_bytes: u32) -> bool {
         self.0.get(2).is_none_or(|format| of_format(format) == (kind, sector_bytes))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StreamEntryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("/"))
     }
@@ -83,8 +83,8 @@ impl fmt::Display for Place {
 /// An entry that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {cause}")]
-pub struct Fault {
-    pub place: Place,
+pub struct StreamEntryFault {
+    pub place: StreamEntryPath,
     pub cause: FaultCause,
 }
 
@@ -109,17 +109,17 @@ pub enum FaultCause {
     #[error("{field} is no sha256 of 64 hexadecimal digits: {text}")]
     Digest { field: &'static str, text: String },
     #[error("{other} has the same sha256, but is another file")]
-    SameDigest { other: Place },
+    SameDigest { other: StreamEntryPath },
     #[error("{other} has the same address, but another sha256")]
-    SameLocation { other: Place },
+    SameLocation { other: StreamEntryPath },
     #[error("the stream has more than {ARTIFACTS_MAX} artifacts")]
     TooMany,
 }
 
-impl Stream {
+impl StreamMetadata {
     /// Whether an image of this form may be missing only because what the stream says of it cannot be used.
     #[must_use]
-    pub fn is_faulty(&self, architecture: Architecture, platform: &str, kind: Kind, sector_bytes: u32) -> bool {
+    pub fn is_faulty(&self, architecture: Architecture, platform: &str, kind: ArtifactKind, sector_bytes: u32) -> bool {
         self.faults
             .iter()
             .any(|fault| fault.place.covers(architecture, platform) && fault.place.may_be(kind, sector_bytes))
@@ -128,19 +128,19 @@ impl Stream {
     pub(super) fn of_json(json: &Json) -> Result<Self, StreamError> {
         let shape = |field, wanted| StreamError::Shape { field, wanted };
         let root = json.object().ok_or(shape("the document", "an object"))?;
-        let get = |field: &'static str| root.get(field).map_err(|Twice| StreamError::Twice { field });
+        let get = |field: &'static str| root.get(field).map_err(|DuplicateJsonKey| StreamError::Twice { field });
         let name = get("stream")?.and_then(Json::text).filter(|name| is_name(name));
         let name = name.ok_or(shape("stream", "a name"))?.to_owned();
         let architectures = get("architectures")?.and_then(Json::object).ok_or(shape("architectures", "an object"))?;
         let metadata = get("metadata")?.and_then(Json::object);
         let date = metadata.and_then(|metadata| metadata.get("last-modified").ok().flatten()).and_then(Json::text);
         let last_modified = date.map(shown).unwrap_or_default();
-        let mut found = Reading::default();
+        let mut found = StreamParser::default();
         for (architecture, value) in architectures.entries() {
             found.architecture(architecture, value);
         }
         found.contradictions();
-        let Reading { artifacts, mut faults } = found;
+        let StreamParser { artifacts, mut faults } = found;
         faults.sort_by(|a, b| a.place.cmp(&b.place));
         let faults_untold = faults.len().saturating_sub(FAULTS_MAX);
         faults.truncate(FAULTS_MAX);
@@ -149,36 +149,42 @@ impl Stream {
 }
 
 #[derive(Default)]
-struct Reading {
+struct StreamParser {
     artifacts: Vec<Artifact>,
-    faults: Vec<Fault>,
+    faults: Vec<StreamEntryFault>,
 }
 
-type Value<'a> = Result<&'a Json, Twice>;
+type Value<'a> = Result<&'a Json, DuplicateJsonKey>;
 
-impl Reading {
+impl StreamParser {
     fn fault(&mut self, names: &[&str], cause: FaultCause) {
-        self.faults.push(Fault { place: Place::at(names), cause });
+        self.faults.push(StreamEntryFault { place: StreamEntryPath::at(names), cause });
     }
 
     /// The object at a place, or a fault there.
-    fn object<'a>(&mut self, names: &[&str], value: Value<'a>) -> Option<&'a Object> {
+    fn object<'a>(&mut self, names: &[&str], value: Value<'a>) -> Option<&'a JsonObject> {
         match value.map(Json::object) {
             Ok(Some(object)) => return Some(object),
             Ok(None) => self.fault(names, FaultCause::Type { field: "it", wanted: "an object" }),
-            Err(Twice) => self.fault(names, FaultCause::Twice),
+            Err(DuplicateJsonKey) => self.fault(names, FaultCause::Twice),
         }
         None
     }
 
     /// The object in a field. Where the field may be missing, that is no fault.
-    fn field<'a>(&mut self, names: &[&str], object: &'a Object, field: &'static str, must: bool) -> Option<&'a Object> {
+    fn field<'a>(
+        &mut self,
+        names: &[&str],
+        object: &'a JsonObject,
+        field: &'static str,
+        must: bool,
+    ) -> Option<&'a JsonObject> {
         match object.get(field) {
             Ok(Some(Json::Object(object))) => return Some(object),
             Ok(Some(_)) => self.fault(names, FaultCause::Type { field, wanted: "an object" }),
             Ok(None) if must => self.fault(names, FaultCause::Missing { field }),
             Ok(None) => {}
-            Err(Twice) => self.fault(names, FaultCause::FieldTwice { field }),
+            Err(DuplicateJsonKey) => self.fault(names, FaultCause::FieldTwice { field }),
         }
         None
     }
@@ -243,22 +249,22 @@ impl Reading {
             let same = |a: &Artifact, b: &Artifact| {
                 (a.kind, a.part, a.sector_bytes, a.uncompressed_sha256)
                     == (b.kind, b.part, b.sector_bytes, b.uncompressed_sha256)
-                    && (a.kind != Kind::Other || a.format == b.format)
+                    && (a.kind != ArtifactKind::Other || a.format == b.format)
             };
             if !same(artifact, other) {
-                bad.insert(first, FaultCause::SameDigest { other: Place::of(artifact) });
-                bad.insert(index, FaultCause::SameDigest { other: Place::of(other) });
+                bad.insert(first, FaultCause::SameDigest { other: StreamEntryPath::of(artifact) });
+                bad.insert(index, FaultCause::SameDigest { other: StreamEntryPath::of(other) });
             }
             let first = *by_location.entry(artifact.location.as_str()).or_insert(index);
             let other = &self.artifacts[first];
             if artifact.sha256 != other.sha256 {
-                bad.insert(first, FaultCause::SameLocation { other: Place::of(artifact) });
-                bad.insert(index, FaultCause::SameLocation { other: Place::of(other) });
+                bad.insert(first, FaultCause::SameLocation { other: StreamEntryPath::of(artifact) });
+                bad.insert(index, FaultCause::SameLocation { other: StreamEntryPath::of(other) });
             }
         }
         for (index, cause) in bad.into_iter().rev() {
             let artifact = self.artifacts.remove(index);
-            self.faults.push(Fault { place: Place::of(&artifact), cause });
+            self.faults.push(StreamEntryFault { place: StreamEntryPath::of(&artifact), cause });
         }
     }
 }
@@ -269,20 +275,21 @@ fn artifact(
     release: &str,
     format: &str,
     part: &str,
-    fields: &Object,
+    fields: &JsonObject,
 ) -> Result<Artifact, FaultCause> {
     let (kind, sector_bytes) = of_format(format);
     let part = match (kind, part) {
-        (Kind::Iso, "disk") => Part::Iso,
-        (Kind::Metal | Kind::Other, "disk") => Part::Disk,
-        (Kind::Pxe, "kernel") => Part::Kernel,
-        (Kind::Pxe, "initramfs") => Part::Initramfs,
-        (Kind::Pxe, "rootfs") => Part::Rootfs,
-        (Kind::Metal | Kind::Iso | Kind::Pxe | Kind::Other, _) => {
+        (ArtifactKind::Iso, "disk") => ArtifactPart::Iso,
+        (ArtifactKind::Metal | ArtifactKind::Other, "disk") => ArtifactPart::Disk,
+        (ArtifactKind::Pxe, "kernel") => ArtifactPart::Kernel,
+        (ArtifactKind::Pxe, "initramfs") => ArtifactPart::Initramfs,
+        (ArtifactKind::Pxe, "rootfs") => ArtifactPart::Rootfs,
+        (ArtifactKind::Metal | ArtifactKind::Iso | ArtifactKind::Pxe | ArtifactKind::Other, _) => {
             return Err(FaultCause::Part { text: shown(part) });
         }
     };
-    let location = |field, text: &str| Location::parse(text).map_err(|source| FaultCause::Location { field, source });
+    let location =
+        |field, text: &str| ArtifactUrl::parse(text).map_err(|source| FaultCause::Location { field, source });
     let digest =
         |field, text: &str| text.parse::<Sha256>().map_err(|_| FaultCause::Digest { field, text: shown(text) });
     let optional = |field| match text_of(fields, field) {
@@ -307,21 +314,21 @@ fn artifact(
     })
 }
 
-fn text_of<'a>(object: &'a Object, field: &'static str) -> Result<&'a str, FaultCause> {
+fn text_of<'a>(object: &'a JsonObject, field: &'static str) -> Result<&'a str, FaultCause> {
     match object.get(field) {
         Ok(Some(Json::Text(text))) => Ok(text),
         Ok(Some(_)) => Err(FaultCause::Type { field, wanted: "a text" }),
         Ok(None) => Err(FaultCause::Missing { field }),
-        Err(Twice) => Err(FaultCause::FieldTwice { field }),
+        Err(DuplicateJsonKey) => Err(FaultCause::FieldTwice { field }),
     }
 }
 
 /// Parts without which a format is of no use.
-fn missing_parts(format: &str, parts: &Object) -> Vec<&'static str> {
+fn missing_parts(format: &str, parts: &JsonObject) -> Vec<&'static str> {
     let needed: &[&'static str] = match of_format(format).0 {
-        Kind::Metal | Kind::Iso => &["disk"],
-        Kind::Pxe => &["kernel", "initramfs", "rootfs"],
-        Kind::Other => &[],
+        ArtifactKind::Metal | ArtifactKind::Iso => &["disk"],
+        ArtifactKind::Pxe => &["kernel", "initramfs", "rootfs"],
+        ArtifactKind::Other => &[],
     };
     needed.iter().filter(|part| matches!(parts.get(part), Ok(None))).copied().collect()
 }

@@ -5,12 +5,12 @@ use std::fmt;
 use firesteel_facts::{Architecture, Sha256};
 use serde::{Deserialize, Serialize};
 
-use super::location::Location;
+use super::location::ArtifactUrl;
 
 /// What an artifact is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ArtifactKind {
     /// The image of a disk, plain or compressed: `raw`, `raw.gz`, `raw.xz`, `raw.zst`, each also with `4k.` before it.
     Metal,
     Iso,
@@ -19,7 +19,7 @@ pub enum Kind {
     Other,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ArtifactKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Metal => "metal",
@@ -33,7 +33,7 @@ impl fmt::Display for Kind {
 /// Which file of its format an artifact is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub enum ArtifactPart {
     Disk,
     Kernel,
     Initramfs,
@@ -42,7 +42,7 @@ pub enum Part {
     Iso,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for ArtifactPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Disk => "disk",
@@ -66,33 +66,33 @@ pub struct Artifact {
     pub architecture: Architecture,
     /// `metal`, `openstack`, …
     pub platform: String,
-    pub kind: Kind,
+    pub kind: ArtifactKind,
     /// As the stream has it: `4k.raw.gz`.
     pub format: String,
-    pub part: Part,
+    pub part: ArtifactPart,
     /// Of the disks that it is made for.
     pub sector_bytes: u32,
     pub release: String,
-    pub location: Location,
+    pub location: ArtifactUrl,
     /// Of the bytes as downloaded.
     pub sha256: Sha256,
     /// Of the bytes once the outer compression is taken off.
     pub uncompressed_sha256: Option<Sha256>,
     /// Where the detached OpenPGP signature of the bytes as downloaded is.
-    pub signature: Option<Location>,
+    pub signature: Option<ArtifactUrl>,
 }
 
 /// Kind and sector size of a format's name.
-pub(super) fn of_format(name: &str) -> (Kind, u32) {
+pub(super) fn of_format(name: &str) -> (ArtifactKind, u32) {
     let (sector_bytes, plain) = match name.strip_prefix(FOUR_K) {
         Some(plain) => (FOUR_K_SECTOR_BYTES, plain),
         None => (PLAIN_SECTOR_BYTES, name),
     };
     let kind = match plain {
-        "raw" | "raw.gz" | "raw.xz" | "raw.zst" => Kind::Metal,
-        "iso" => Kind::Iso,
-        "pxe" => Kind::Pxe,
-        _ => Kind::Other,
+        "raw" | "raw.gz" | "raw.xz" | "raw.zst" => ArtifactKind::Metal,
+        "iso" => ArtifactKind::Iso,
+        "pxe" => ArtifactKind::Pxe,
+        _ => ArtifactKind::Other,
     };
     (kind, sector_bytes)
 }

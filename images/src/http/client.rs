@@ -10,7 +10,7 @@ use super::HttpError;
 
 /// Sends requests. Clones share what is below.
 #[derive(Clone, Debug)]
-pub enum Client {
+pub enum DownloadClient {
     /// The agent's, for the one server that it knows by its key.
     Pinned(reqwest::Client),
     /// The appliance's, for addresses that users name.
@@ -18,14 +18,14 @@ pub enum Client {
     Dialing { web: WebClient, login: Option<WebLogin> },
 }
 
-impl From<reqwest::Client> for Client {
+impl From<reqwest::Client> for DownloadClient {
     fn from(client: reqwest::Client) -> Self {
         Self::Pinned(client)
     }
 }
 
 #[cfg(feature = "import")]
-impl From<WebClient> for Client {
+impl From<WebClient> for DownloadClient {
     fn from(web: WebClient) -> Self {
         Self::Dialing { web, login: None }
     }
@@ -33,13 +33,13 @@ impl From<WebClient> for Client {
 
 /// An answer whose body is still to come.
 #[derive(Debug)]
-pub(super) enum Response {
+pub(super) enum DownloadResponse {
     Pinned(reqwest::Response),
     #[cfg(feature = "import")]
     Dialed(WebAnswer),
 }
 
-impl Client {
+impl DownloadClient {
     /// The same with a login at the origin of each address. The agent's client has one of its own.
     #[cfg(feature = "import")]
     #[must_use]
@@ -58,7 +58,7 @@ impl Client {
         headers: HeaderMap,
         bytes_max: u64,
         shown: &str,
-    ) -> Result<Response, HttpError> {
+    ) -> Result<DownloadResponse, HttpError> {
         match self {
             Self::Pinned(client) => {
                 let sent = client.get(url).headers(headers).send().await;
@@ -66,19 +66,19 @@ impl Client {
                     url: shown.to_owned(),
                     source: source.without_url().into(),
                 };
-                sent.map(Response::Pinned).map_err(failed)
+                sent.map(DownloadResponse::Pinned).map_err(failed)
             }
             #[cfg(feature = "import")]
             Self::Dialing { web, login } => {
                 let parsed = reqwest::Url::parse(url).map_err(|_| HttpError::Address { url: shown.to_owned() })?;
                 let answer = web.get(&parsed, &headers, login.as_ref(), bytes_max).await;
-                answer.map(Response::Dialed).map_err(|error| of_web(error, shown))
+                answer.map(DownloadResponse::Dialed).map_err(|error| of_web(error, shown))
             }
         }
     }
 }
 
-impl Response {
+impl DownloadResponse {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Pinned(response) => response.status(),

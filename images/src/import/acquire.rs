@@ -17,27 +17,27 @@ use super::{
     checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
     error::ImportError,
     fetch::{Fetch, FetchError, Tell, fetch_small},
-    format::Format,
-    importer::{Importer, Origin},
-    lane::Lanes,
+    format::ImportFormat,
+    import_queue::Lanes,
+    importer::{ImportSource, Importer},
     local::{self, LocalError},
     partial::Partial,
-    spare::Sparing,
-    stage::Stage,
+    room_limited_writer::RoomLimitedWriter,
+    stage::AcquisitionStage,
     store::{ImageStore, StoreError, StoredImage},
 };
-use crate::http::{Client, Download, HttpError, Limits};
+use crate::http::{Download, DownloadClient, DownloadLimits, HttpError};
 
 /// What to get; the fields of an image as an owner writes them.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct ImageRequest {
     /// `http`, `https` or `file`.
     pub url: String,
     /// Hexadecimal digits, the address of a checksum file, or empty.
     pub checksum: String,
     /// `md5`, `sha256`, `sha512`, `auto` or empty.
     pub checksum_type: String,
-    pub declared: Option<Format>,
+    pub declared: Option<ImportFormat>,
     /// For the origins of image and checksum.
     pub login: Option<WebLogin>,
     /// Who wants it, by whatever name: owners share places and turns. Empty: whoever runs this process.
@@ -125,7 +125,7 @@ impl AcquireError {
 
 /// Tells of waiting.
 pub(super) fn waiting(tell: &Tell, done_bytes: u64) -> impl FnMut(u32) {
-    move |ahead| tell(Stage::Waiting { ahead, done_bytes })
+    move |ahead| tell(AcquisitionStage::Waiting { ahead, done_bytes })
 }
 
 /// An error with its causes.
@@ -147,8 +147,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 #[derive(Clone, Debug)]
 pub struct Acquirer {
     pub(super) importer: Importer,
-    pub(super) client: Client,
-    pub(super) limits: Limits,
+    pub(super) client: DownloadClient,
+    pub(super) limits: DownloadLimits,
     local_root: Option<PathBuf>,
     /// Clones share them.
     pub(super) lanes: Lanes,
@@ -161,7 +161,7 @@ impl Acquirer {
         Self {
             importer: Importer::new(store),
             client: web.into(),
-            limits: Limits::default(),
+            limits: DownloadLimits::default(),
             local_root: local_root.map(Path::to_path_buf),
             lanes: Lanes::default(),
         }
@@ -169,7 +169,7 @@ impl Acquirer {
 
     /// The same with other bounds.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: DownloadLimits) -> Self {
         Self { limits, ..self }
     }
 
@@ -188,8 +188,8 @@ impl Acquirer {
     /// download had the same checksum. What is stored, and named by a digest, waits for no turn.
     pub async fn acquire(
         &self,
-        request: &Request,
-        progress: Arc<dyn Fn(Stage) + Send + Sync>,
+        request: &ImageRequest,
+        progress: Arc<dyn Fn(AcquisitionStage) + Send + Sync>,
     ) -> Result<StoredImage, AcquireError> {
         if let Some(StatedChecksum::Digest(checksum)) = stated(request)?
             && let Some(image) = self.stored(&checksum, &request.url).await?
@@ -205,7 +205,8 @@ impl Acquirer {
             return Ok(image);
         }
         let sha256 = expected.as_ref().and_then(Checksum::sha256);
-        let origin = Origin { url: request.url.clone(), expected, declared: request.declared, ..Origin::default() };
+        let origin =
+            ImportSource { url: request.url.clone(), expected, declared: request.declared, ..ImportSource::default() };
         match scheme(&request.url) {
             "file" => {
                 drop(pass);
@@ -242,7 +243,7 @@ impl Acquirer {
         fetch_small(&self.client, self.limits, url, bytes_max).await
     }
 
-    async fn expected(&self, request: &Request) -> Result<Option<Checksum>, AcquireError> {
+    async fn expected(&self, request: &ImageRequest) -> Result<Option<Checksum>, AcquireError> {
         let text = match stated(request)? {
             None => return Ok(None),
             Some(StatedChecksum::Digest(checksum)) => return Ok(Some(checksum)),
@@ -255,11 +256,11 @@ impl Acquirer {
     }
 
     /// With the request's login.
-    fn client_for(&self, request: &Request) -> Client {
+    fn client_for(&self, request: &ImageRequest) -> DownloadClient {
         self.client.clone().with_login(request.login.clone())
     }
 
-    fn fetch(&self, request: &Request, sha256: Sha256) -> Fetch {
+    fn fetch(&self, request: &ImageRequest, sha256: Sha256) -> Fetch {
         Fetch {
             store: self.store().clone(),
             client: self.client_for(request),
@@ -277,7 +278,7 @@ impl Acquirer {
     pub(super) async fn import_partial(
         &self,
         partial: Partial,
-        origin: Origin,
+        origin: ImportSource,
         (owner, progress): (&str, Tell),
         keeps_parts: bool,
     ) -> Result<StoredImage, AcquireError> {
@@ -297,17 +298,20 @@ impl Acquirer {
 
     async fn download(
         &self,
-        request: &Request,
+        request: &ImageRequest,
         digest_known: bool,
-        progress: &(dyn Fn(Stage) + Send + Sync),
+        progress: &(dyn Fn(AcquisitionStage) + Send + Sync),
     ) -> Result<tempfile::NamedTempFile, AcquireError> {
         let mut download = Download::new(self.client_for(request), &request.url, self.limits, None, digest_known)?;
         let spooled = self.store().incoming()?;
-        let mut spool = Sparing::new(spooled.as_file());
+        let mut spool = RoomLimitedWriter::new(spooled.as_file());
         while let Some(bytes) = download.next().await? {
             // Some 100 kB into the page cache: not worth a thread of its own.
             spool.write_all(&bytes).map_err(|source| self.store().write_error(spooled.path(), source))?;
-            progress(Stage::Downloading { done_bytes: download.position(), total_bytes: download.total_bytes() });
+            progress(AcquisitionStage::Downloading {
+                done_bytes: download.position(),
+                total_bytes: download.total_bytes(),
+            });
         }
         drop(spool);
         Ok(spooled)
@@ -316,7 +320,7 @@ impl Acquirer {
     async fn import(
         &self,
         file: std::fs::File,
-        origin: Origin,
+        origin: ImportSource,
         (owner, progress): (&str, Tell),
     ) -> Result<StoredImage, AcquireError> {
         let importer = self.importer.clone();
@@ -326,7 +330,7 @@ impl Acquirer {
         // The work goes on where nobody waits for it any more, and so does its turn.
         let task = tokio::task::spawn_blocking(move || {
             let imported = importer.import(file, &origin, &|seen| {
-                progress(Stage::Importing { source_bytes: seen.source_bytes, raw_bytes: seen.raw_bytes });
+                progress(AcquisitionStage::Importing { source_bytes: seen.source_bytes, raw_bytes: seen.raw_bytes });
             });
             drop(pass);
             imported
@@ -352,7 +356,7 @@ enum StatedChecksum<'a> {
     Address(&'a str),
 }
 
-fn stated(request: &Request) -> Result<Option<StatedChecksum<'_>>, AcquireError> {
+fn stated(request: &ImageRequest) -> Result<Option<StatedChecksum<'_>>, AcquireError> {
     let text = request.checksum.trim();
     if text.is_empty() {
         return Ok(None);

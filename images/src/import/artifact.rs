@@ -16,12 +16,15 @@ use firesteel_facts::{Sha256, shown_url};
 use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
     error::ImportError,
-    fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
-    importer::{Importer, Origin},
-    store::{FileMeta, ImportNotes, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness, without_secrets},
+    fetch::{Fetch, FetchError, SignatureCheck, Tell, VerifiedDownload, fetch_small},
+    importer::{ImportSource, Importer},
+    store::{
+        FileMeta, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFile, StoredFileRole, StoredImage,
+        without_secrets,
+    },
 };
 use crate::{
-    catalogue::{Artifact, Part},
+    catalogue::{Artifact, ArtifactPart},
     http::HttpError,
     openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
 };
@@ -31,7 +34,7 @@ const OWNER: &str = "";
 
 /// An artifact as it is to be in the store.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ArtifactRequest {
     pub url: String,
     /// Of the bytes as downloaded.
     pub sha256: Sha256,
@@ -41,11 +44,11 @@ pub struct Wanted {
     /// Keys that may have made it. Without keys a signature is not looked at.
     pub keyring: Option<Arc<Keyring>>,
     /// `None`: the image of a disk, which is packed for the writer. Else the file is kept as it is.
-    pub role: Option<Role>,
+    pub role: Option<StoredFileRole>,
     pub release: String,
 }
 
-impl Wanted {
+impl ArtifactRequest {
     #[must_use]
     pub fn of(artifact: &Artifact, keyring: Option<Arc<Keyring>>) -> Self {
         Self {
@@ -55,11 +58,11 @@ impl Wanted {
             signature_url: artifact.signature.as_ref().map(|location| location.as_str().to_owned()),
             keyring,
             role: match artifact.part {
-                Part::Disk => None,
-                Part::Kernel => Some(Role::Kernel),
-                Part::Initramfs => Some(Role::Initramfs),
-                Part::Rootfs => Some(Role::Rootfs),
-                Part::Iso => Some(Role::Iso),
+                ArtifactPart::Disk => None,
+                ArtifactPart::Kernel => Some(StoredFileRole::Kernel),
+                ArtifactPart::Initramfs => Some(StoredFileRole::Initramfs),
+                ArtifactPart::Rootfs => Some(StoredFileRole::Rootfs),
+                ArtifactPart::Iso => Some(StoredFileRole::Iso),
             },
             release: artifact.release.clone(),
         }
@@ -73,7 +76,7 @@ impl Wanted {
 
 /// What is in the store now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoredArtifact {
     Image(StoredImage),
     File(StoredFile),
 }
@@ -92,7 +95,7 @@ pub enum SignatureState {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquired {
-    pub stored: Stored,
+    pub stored: StoredArtifact,
     pub signature: SignatureState,
     /// `false`: a bundle says that this image is the artifact. One that was seen here comes before it. A file that is kept
     /// as it is needs nobody's word: its digest, which was compared here, is the artifact's.
@@ -201,7 +204,7 @@ impl ArtifactError {
 
 impl Acquirer {
     /// Returns what is stored for an artifact, downloading it only where it is not there.
-    pub async fn acquire_artifact(&self, wanted: &Wanted, progress: Tell) -> Result<Acquired, ArtifactError> {
+    pub async fn acquire_artifact(&self, wanted: &ArtifactRequest, progress: Tell) -> Result<Acquired, ArtifactError> {
         let url = &wanted.url;
         let (acquirer, asked) = (self.clone(), wanted.clone());
         let looked = tokio::task::spawn_blocking(move || acquirer.stored_artifact(&asked)).await;
@@ -226,7 +229,7 @@ impl Acquirer {
         let signature = state(wanted, &signed_by);
         let stored = match wanted.role {
             None => {
-                let origin = Origin {
+                let origin = ImportSource {
                     url: url.clone(),
                     expected: Some(wanted.sha256.into()),
                     declared: None,
@@ -235,7 +238,7 @@ impl Acquirer {
                     signed_by,
                 };
                 let imported = self.import_partial(fetched.partial, origin, (OWNER, progress), true).await;
-                Stored::Image(imported.map_err(|error| of_import(error, url))?)
+                StoredArtifact::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {
                 let (wanted, importer) = (wanted.clone(), self.importer.clone());
@@ -246,23 +249,23 @@ impl Acquirer {
                     kept
                 };
                 let kept = tokio::task::spawn_blocking(task).await;
-                Stored::File(kept.map_err(|_| ArtifactError::Ended { url: shown_url(url) })??)
+                StoredArtifact::File(kept.map_err(|_| ArtifactError::Ended { url: shown_url(url) })??)
             }
         };
         Ok(Acquired { stored, signature, is_seen_here: true })
     }
 
     /// What is there of an artifact already. One that is just being removed is waited for, and found gone or kept.
-    pub fn stored_artifact(&self, wanted: &Wanted) -> Result<Option<Acquired>, StoreError> {
+    pub fn stored_artifact(&self, wanted: &ArtifactRequest) -> Result<Option<Acquired>, StoreError> {
         let Some(acquired) = self.known_artifact(wanted)? else { return Ok(None) };
         let lease = match &acquired.stored {
-            Stored::Image(image) => self.store().lease_image(&image.meta.raw_sha256)?,
-            Stored::File(file) => self.store().lease_file(&file.meta.sha256)?,
+            StoredArtifact::Image(image) => self.store().lease_image(&image.meta.raw_sha256)?,
+            StoredArtifact::File(file) => self.store().lease_file(&file.meta.sha256)?,
         };
         Ok(lease.map(|_lease| acquired))
     }
 
-    async fn signature(&self, wanted: &Wanted) -> Result<Option<SignatureCheck>, ArtifactError> {
+    async fn signature(&self, wanted: &ArtifactRequest) -> Result<Option<SignatureCheck>, ArtifactError> {
         let Some((url, keyring)) = wanted.signed() else { return Ok(None) };
         let bytes = fetch_small(&self.client, self.limits, url, SIGNATURE_BYTES_MAX).await;
         let bytes = bytes.map_err(|source| ArtifactError::SignatureHttp { source })?;
@@ -275,12 +278,12 @@ impl Acquirer {
 /// Publishes a file as it is.
 fn keep_file(
     importer: &Importer,
-    fetched: Fetched,
-    wanted: &Wanted,
-    role: Role,
+    fetched: VerifiedDownload,
+    wanted: &ArtifactRequest,
+    role: StoredFileRole,
     signed_by: String,
 ) -> Result<StoredFile, ArtifactError> {
-    let Fetched { partial, .. } = fetched;
+    let VerifiedDownload { partial, .. } = fetched;
     if let Some(expected) = wanted.uncompressed_sha256 {
         let path = partial.path().to_path_buf();
         let file = File::open(&path).map_err(|source| ArtifactError::Read { path, source })?;
@@ -308,7 +311,7 @@ fn keep_file(
         uncompressed_sha256: wanted.uncompressed_sha256,
         release: wanted.release.clone(),
         signed_by,
-        witness: Witness::Here,
+        witness: RecordOrigin::Here,
         notes: ImportNotes::default(),
     };
     let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
@@ -324,7 +327,7 @@ fn of_import(error: AcquireError, url: &str) -> ArtifactError {
     ArtifactError::Import(error)
 }
 
-pub(super) fn state(wanted: &Wanted, signed_by: &str) -> SignatureState {
+pub(super) fn state(wanted: &ArtifactRequest, signed_by: &str) -> SignatureState {
     match (&wanted.signature_url, signed_by) {
         (None, _) => SignatureState::None,
         (Some(_), "") => SignatureState::Unverified,

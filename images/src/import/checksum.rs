@@ -180,10 +180,10 @@ pub fn check(bytes: &[u8]) {
 /// Computes the SHA-256 that every source gets, and the checksum that its owner named.
 pub(crate) struct SourceHasher {
     sha256: firesteel_facts::Hasher,
-    named: Option<Named>,
+    named: Option<ChecksumHasher>,
 }
 
-enum Named {
+enum ChecksumHasher {
     Md5(md5::Md5),
     Sha512(ring::digest::Context),
 }
@@ -191,8 +191,8 @@ enum Named {
 impl SourceHasher {
     pub(crate) fn new(expected: Option<&Checksum>) -> Self {
         let named = match expected.map(Checksum::algorithm) {
-            Some(Algorithm::Md5) => Some(Named::Md5(md5::Md5::new())),
-            Some(Algorithm::Sha512) => Some(Named::Sha512(ring::digest::Context::new(&ring::digest::SHA512))),
+            Some(Algorithm::Md5) => Some(ChecksumHasher::Md5(md5::Md5::new())),
+            Some(Algorithm::Sha512) => Some(ChecksumHasher::Sha512(ring::digest::Context::new(&ring::digest::SHA512))),
             Some(Algorithm::Sha256) | None => None,
         };
         Self { sha256: firesteel_facts::Hasher::new(), named }
@@ -201,8 +201,8 @@ impl SourceHasher {
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.sha256.update(bytes);
         match &mut self.named {
-            Some(Named::Md5(context)) => context.update(bytes),
-            Some(Named::Sha512(context)) => context.update(bytes),
+            Some(ChecksumHasher::Md5(context)) => context.update(bytes),
+            Some(ChecksumHasher::Sha512(context)) => context.update(bytes),
             None => {}
         }
     }
@@ -211,8 +211,8 @@ impl SourceHasher {
     pub(crate) fn finish(self) -> (Sha256, Checksum) {
         let sha256 = self.sha256.finish();
         let (algorithm, bytes) = match self.named {
-            Some(Named::Md5(context)) => (Algorithm::Md5, context.finalize().to_vec()),
-            Some(Named::Sha512(context)) => (Algorithm::Sha512, context.finish().as_ref().to_vec()),
+            Some(ChecksumHasher::Md5(context)) => (Algorithm::Md5, context.finalize().to_vec()),
+            Some(ChecksumHasher::Sha512(context)) => (Algorithm::Sha512, context.finish().as_ref().to_vec()),
             None => (Algorithm::Sha256, sha256.as_bytes().to_vec()),
         };
         (sha256, Checksum { algorithm, bytes })

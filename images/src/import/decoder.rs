@@ -6,7 +6,7 @@
 
 use std::{fmt, io};
 
-use super::format::Format;
+use super::format::ImportFormat;
 
 /// The longest dictionary or window: what `xz -9` (64 MiB), `zstd -22` and `zstd --long` (128 MiB) ask for.
 pub(crate) const HISTORY_BYTES_MAX: u64 = 128 << 20;
@@ -19,14 +19,14 @@ const _: () = assert!(DECODER_BYTES_MAX as u64 > HISTORY_BYTES_MAX);
 /// The file asks for a longer dictionary or window than it gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryTooLong {
-    pub format: Format,
+    pub format: ImportFormat,
     /// `None`: it is not the first block or frame that asks.
     pub asked_bytes: Option<u64>,
 }
 
 impl fmt::Display for HistoryTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.format == Format::Zstd { "window" } else { "dictionary" };
+        let what = if self.format == ImportFormat::Zstd { "window" } else { "dictionary" };
         match self.asked_bytes {
             Some(bytes) => write!(f, "its {} {what} has {bytes} bytes", self.format)?,
             None => write!(f, "a later {} {what} of it is too long", self.format)?,
@@ -42,8 +42,8 @@ impl HistoryTooLong {
     #[must_use]
     pub fn help(&self) -> &'static str {
         match self.format {
-            Format::Zstd => "pack it with a shorter window: `zstd -d --long=31 FILE.zst`, then `zstd -19 FILE`",
-            Format::Raw | Format::Gzip | Format::Xz | Format::Qcow2 => {
+            ImportFormat::Zstd => "pack it with a shorter window: `zstd -d --long=31 FILE.zst`, then `zstd -19 FILE`",
+            ImportFormat::Raw | ImportFormat::Gzip | ImportFormat::Xz | ImportFormat::Qcow2 => {
                 "pack it with a shorter dictionary: `xz -d FILE.xz`, then `xz -9 FILE`"
             }
         }
@@ -59,16 +59,16 @@ pub(crate) struct HeaderPromise {
 }
 
 /// Reads it from the first bytes. `None`: they do not say it, and whether they are right is the decoder's to tell.
-pub(crate) fn promise(format: Format, head: &[u8]) -> Option<HeaderPromise> {
+pub(crate) fn promise(format: ImportFormat, head: &[u8]) -> Option<HeaderPromise> {
     match format {
-        Format::Xz => xz(head),
-        Format::Zstd => zstd(head),
-        Format::Raw | Format::Gzip | Format::Qcow2 => None,
+        ImportFormat::Xz => xz(head),
+        ImportFormat::Zstd => zstd(head),
+        ImportFormat::Raw | ImportFormat::Gzip | ImportFormat::Qcow2 => None,
     }
 }
 
 /// Refuses a file whose first block or frame needs too much.
-pub(crate) fn check(format: Format, head: &[u8]) -> Result<(), HistoryTooLong> {
+pub(crate) fn check(format: ImportFormat, head: &[u8]) -> Result<(), HistoryTooLong> {
     match promise(format, head) {
         Some(HeaderPromise { history_bytes, .. }) if history_bytes > HISTORY_BYTES_MAX => {
             Err(HistoryTooLong { format, asked_bytes: Some(history_bytes) })
@@ -78,13 +78,15 @@ pub(crate) fn check(format: Format, head: &[u8]) -> Result<(), HistoryTooLong> {
 }
 
 /// Gives a decoder's error its name, where a later block or frame needed too much.
-pub(crate) fn name(format: Format, error: io::Error) -> io::Error {
+pub(crate) fn name(format: ImportFormat, error: io::Error) -> io::Error {
     let cause = error.get_ref().map(|cause| (cause.downcast_ref::<liblzma::stream::Error>(), cause.to_string()));
     let is_history = match (format, cause) {
-        (Format::Xz, Some((cause, _))) => cause == Some(&liblzma::stream::Error::MemLimit),
+        (ImportFormat::Xz, Some((cause, _))) => cause == Some(&liblzma::stream::Error::MemLimit),
         // The library gives its errors as texts.
-        (Format::Zstd, Some((_, text))) => text == "Frame requires too much memory for decoding",
-        (Format::Raw | Format::Gzip | Format::Xz | Format::Zstd | Format::Qcow2, _) => false,
+        (ImportFormat::Zstd, Some((_, text))) => text == "Frame requires too much memory for decoding",
+        (ImportFormat::Raw | ImportFormat::Gzip | ImportFormat::Xz | ImportFormat::Zstd | ImportFormat::Qcow2, _) => {
+            false
+        }
     };
     if is_history { io::Error::other(HistoryTooLong { format, asked_bytes: None }) } else { error }
 }
@@ -195,10 +197,10 @@ mod tests {
     #[test]
     fn the_dictionary_of_xz_is_read_from_the_first_block() {
         for (preset, mib) in [(1, 1), (6, 8), (9, 64)] {
-            let promise = promise(Format::Xz, &xz_of(b"data", preset)).unwrap();
+            let promise = promise(ImportFormat::Xz, &xz_of(b"data", preset)).unwrap();
             assert_eq!(promise.history_bytes, mib << 20, "preset {preset}");
         }
-        assert_eq!(promise(Format::Xz, &xz_of(b"", 6)), None, "a stream without blocks");
+        assert_eq!(promise(ImportFormat::Xz, &xz_of(b"", 6)), None, "a stream without blocks");
         assert_eq!(lzma2_dictionary(30), Some(HISTORY_BYTES_MAX));
         assert_eq!(lzma2_dictionary(31), Some(192 << 20));
         assert_eq!((lzma2_dictionary(40), lzma2_dictionary(41)), (Some(u64::from(u32::MAX)), None));
@@ -207,55 +209,55 @@ mod tests {
         head.extend([4, 0xc1, 0x85, 0x02, 0x80, 0x80, 0x40, 0x04, 0x00, 0x21, 0x01, 0x1f]);
         head.resize(12 + 20, 0);
         let wanted = HeaderPromise { history_bytes: 192 << 20, expanded_bytes: Some(1 << 20) };
-        assert_eq!(promise(Format::Xz, &head), Some(wanted));
-        assert!(check(Format::Xz, &head).unwrap_err().to_string().contains("201326592 bytes"));
-        assert_eq!(promise(Format::Xz, &head[..30]), None, "cut");
+        assert_eq!(promise(ImportFormat::Xz, &head), Some(wanted));
+        assert!(check(ImportFormat::Xz, &head).unwrap_err().to_string().contains("201326592 bytes"));
+        assert_eq!(promise(ImportFormat::Xz, &head[..30]), None, "cut");
     }
 
     #[test]
     fn the_window_of_zstd_is_read_from_the_first_frame() {
         // The header of shared cases: a window of 2^28, no length.
         let long = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (28 - 10) << 3];
-        let error = check(Format::Zstd, &long).unwrap_err();
+        let error = check(ImportFormat::Zstd, &long).unwrap_err();
         assert_eq!(error.asked_bytes, Some(1 << 28));
         assert!(error.to_string().contains("its zstd window has 268435456 bytes"), "{error}");
         assert!(error.help().contains("zstd -19"), "{}", error.help());
         let most = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (27 - 10) << 3];
-        assert_eq!(promise(Format::Zstd, &most).unwrap().history_bytes, HISTORY_BYTES_MAX);
-        assert_eq!(check(Format::Zstd, &most), Ok(()));
+        assert_eq!(promise(ImportFormat::Zstd, &most).unwrap().history_bytes, HISTORY_BYTES_MAX);
+        assert_eq!(check(ImportFormat::Zstd, &most), Ok(()));
         // One eighth of it more.
-        assert!(check(Format::Zstd, &[0x28, 0xb5, 0x2f, 0xfd, 0x00, (27 - 10) << 3 | 1]).is_err());
+        assert!(check(ImportFormat::Zstd, &[0x28, 0xb5, 0x2f, 0xfd, 0x00, (27 - 10) << 3 | 1]).is_err());
         let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..], &long].concat();
-        assert_eq!(check(Format::Zstd, &skipped), Err(error));
+        assert_eq!(check(ImportFormat::Zstd, &skipped), Err(error));
         // A single segment with its length in eight bytes.
         let mut single = vec![0x28, 0xb5, 0x2f, 0xfd, 0xe0];
         single.extend((1_u64 << 41).to_le_bytes());
         let wanted = HeaderPromise { history_bytes: 1 << 41, expanded_bytes: Some(1 << 41) };
-        assert_eq!(promise(Format::Zstd, &single), Some(wanted));
+        assert_eq!(promise(ImportFormat::Zstd, &single), Some(wanted));
         for level in [1, 3, 19] {
             let packed = zstd::bulk::compress(&[7; 1000], level).unwrap();
-            assert_eq!(promise(Format::Zstd, &packed).unwrap().expanded_bytes, Some(1000), "level {level}");
+            assert_eq!(promise(ImportFormat::Zstd, &packed).unwrap().expanded_bytes, Some(1000), "level {level}");
         }
     }
 
     #[test]
     fn only_what_needs_too_much_is_called_so() {
         let named = |format, error| name(format, error).downcast::<HistoryTooLong>().is_ok();
-        assert!(named(Format::Xz, liblzma::stream::Error::MemLimit.into()));
-        assert!(!named(Format::Xz, liblzma::stream::Error::Data.into()));
-        assert!(named(Format::Zstd, io::Error::other("Frame requires too much memory for decoding")));
-        assert!(!named(Format::Zstd, io::Error::other("Data corruption detected")));
-        assert!(!named(Format::Gzip, io::ErrorKind::UnexpectedEof.into()));
+        assert!(named(ImportFormat::Xz, liblzma::stream::Error::MemLimit.into()));
+        assert!(!named(ImportFormat::Xz, liblzma::stream::Error::Data.into()));
+        assert!(named(ImportFormat::Zstd, io::Error::other("Frame requires too much memory for decoding")));
+        assert!(!named(ImportFormat::Zstd, io::Error::other("Data corruption detected")));
+        assert!(!named(ImportFormat::Gzip, io::ErrorKind::UnexpectedEof.into()));
     }
 
     proptest! {
         #[test]
         fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            for format in [Format::Xz, Format::Zstd] {
+            for format in [ImportFormat::Xz, ImportFormat::Zstd] {
                 drop(check(format, &bytes));
             }
-            drop(check(Format::Xz, &[&b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46"[..], &bytes].concat()));
-            drop(check(Format::Zstd, &[&[0x28, 0xb5, 0x2f, 0xfd][..], &bytes].concat()));
+            drop(check(ImportFormat::Xz, &[&b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46"[..], &bytes].concat()));
+            drop(check(ImportFormat::Zstd, &[&[0x28, 0xb5, 0x2f, 0xfd][..], &bytes].concat()));
         }
     }
 }

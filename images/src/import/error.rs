@@ -7,7 +7,7 @@ use super::{
     checksum::Checksum,
     content::ContentFault,
     decoder::HistoryTooLong,
-    format::{Format, Unsupported},
+    format::{ImportFormat, Unsupported},
     qcow2::Qcow2Error,
     store::StoreError,
 };
@@ -19,17 +19,17 @@ pub enum ImportError {
     #[error("the image cannot be used")]
     Unsupported(#[from] Unsupported),
     #[error("the image is declared as {declared}, but it is {found}")]
-    Declared { declared: Format, found: Format },
+    Declared { declared: ImportFormat, found: ImportFormat },
     #[error("the image is {inner} inside {outer}; only raw and qcow2 may be compressed")]
-    Nested { outer: Format, inner: Format },
+    Nested { outer: ImportFormat, inner: ImportFormat },
     #[error(transparent)]
     Content(#[from] ContentFault),
     #[error("reading the image")]
     Source { source: io::Error },
     #[error("{}", failed_at(*format, *at_bytes, source))]
-    Decode { format: Format, at_bytes: u64, source: io::Error },
+    Decode { format: ImportFormat, at_bytes: u64, source: io::Error },
     #[error("expanding the image, which is {format}")]
-    Expand { format: Format, source: io::Error },
+    Expand { format: ImportFormat, source: io::Error },
     #[error("expanding the image")]
     History(#[from] HistoryTooLong),
     #[error("the image costs too much to import")]
@@ -63,7 +63,7 @@ impl ImportError {
             Self::Nested { .. } => "compress the image once only",
             Self::Source { .. } => "see that the source can be read to its end",
             Self::Content(fault) => fault.help(),
-            Self::Expand { format: Format::Qcow2, .. } | Self::Qcow2(_) => {
+            Self::Expand { format: ImportFormat::Qcow2, .. } | Self::Qcow2(_) => {
                 "convert the image to raw where it comes from, if you trust it"
             }
             Self::Expand { .. } => "see that the appliance has memory to spare, and try again",
@@ -85,7 +85,7 @@ impl ImportError {
 }
 
 /// What a decoder's error says, and where in the file.
-fn failed_at(format: Format, at_bytes: u64, source: &io::Error) -> String {
+fn failed_at(format: ImportFormat, at_bytes: u64, source: &io::Error) -> String {
     if source.kind() == io::ErrorKind::UnexpectedEof {
         format!("the {format} stream ends in the middle, at byte {at_bytes} of the file")
     } else {

@@ -14,12 +14,12 @@ use firesteel_facts::{Hasher, Sha256, shown_url};
 
 use super::{
     partial::Partial,
-    stage::Stage,
+    stage::AcquisitionStage,
     store::{ImageStore, StoreError},
 };
 use crate::{
-    http::{Client, Download, HttpError, Limits},
-    openpgp::{Keyring, SignatureError, Signed, Verifier},
+    http::{Download, DownloadClient, DownloadLimits, HttpError},
+    openpgp::{Keyring, SignatureError, VerifiedSignature, Verifier},
 };
 
 /// Times that a file may change on its server before we give up: somebody uploads it over and over.
@@ -30,7 +30,7 @@ const SMALL_STALLS: u32 = 10;
 /// Progress of reading what is there already is told this often.
 const TOLD_BYTES: u64 = 16 << 20;
 
-pub(crate) type Tell = Arc<dyn Fn(Stage) + Send + Sync>;
+pub(crate) type Tell = Arc<dyn Fn(AcquisitionStage) + Send + Sync>;
 
 /// A detached signature with the keys that may have made it.
 #[derive(Clone, Debug)]
@@ -43,8 +43,8 @@ pub(crate) struct SignatureCheck {
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     pub(crate) store: ImageStore,
-    pub(crate) client: Client,
-    pub(crate) limits: Limits,
+    pub(crate) client: DownloadClient,
+    pub(crate) limits: DownloadLimits,
     pub(crate) url: String,
     pub(crate) sha256: Sha256,
     pub(crate) signature: Option<SignatureCheck>,
@@ -55,9 +55,9 @@ pub(crate) struct Fetch {
 
 /// A file that is whole and has the digest and the signature that it must have.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct VerifiedDownload {
     pub(crate) partial: Partial,
-    pub(crate) signed: Option<Signed>,
+    pub(crate) signed: Option<VerifiedSignature>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,12 +76,12 @@ pub(crate) enum FetchError {
     Ended,
 }
 
-struct Checks {
+struct DownloadChecks {
     hasher: Hasher,
     verifier: Option<Verifier>,
 }
 
-impl Checks {
+impl DownloadChecks {
     fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         if let Some(verifier) = &mut self.verifier {
@@ -91,7 +91,7 @@ impl Checks {
 }
 
 impl Fetch {
-    pub(crate) async fn run(&self, tell: &Tell) -> Result<Fetched, FetchError> {
+    pub(crate) async fn run(&self, tell: &Tell) -> Result<VerifiedDownload, FetchError> {
         // Before the first byte: a signature that cannot become good ends it here.
         self.checks()?;
         let (store, sha256, url) = (self.store.clone(), self.sha256, self.url.clone());
@@ -105,7 +105,7 @@ impl Fetch {
             (partial, ended) = self.attempt(partial, tell).await?;
             match ended {
                 Ok((checks, in_parts)) => match self.judge(checks) {
-                    Ok(signed) => return Ok(Fetched { partial, signed }),
+                    Ok(signed) => return Ok(VerifiedDownload { partial, signed }),
                     // Parts of two files may have come together where the server gives no names to them: once more,
                     // from the start.
                     Err(FetchError::Digest { .. }) if in_parts && !is_doubted => is_doubted = true,
@@ -122,13 +122,13 @@ impl Fetch {
         }
     }
 
-    fn checks(&self) -> Result<Checks, SignatureError> {
+    fn checks(&self) -> Result<DownloadChecks, SignatureError> {
         let verifier =
             self.signature.as_ref().map(|check| Verifier::new(&check.keyring, &check.signature, check.now_s));
-        Ok(Checks { hasher: Hasher::new(), verifier: verifier.transpose()? })
+        Ok(DownloadChecks { hasher: Hasher::new(), verifier: verifier.transpose()? })
     }
 
-    fn judge(&self, checks: Checks) -> Result<Option<Signed>, FetchError> {
+    fn judge(&self, checks: DownloadChecks) -> Result<Option<VerifiedSignature>, FetchError> {
         let found = checks.hasher.finish();
         if found != self.sha256 {
             return Err(FetchError::Digest { expected: self.sha256, found });
@@ -142,12 +142,12 @@ impl Fetch {
         &self,
         partial: Partial,
         tell: &Tell,
-    ) -> Result<(Partial, Result<(Checks, bool), FetchError>), FetchError> {
+    ) -> Result<(Partial, Result<(DownloadChecks, bool), FetchError>), FetchError> {
         let checks = self.checks()?;
         let told = tell.clone();
         let (partial, checks) = blocking(move || reread(partial, checks, &told)).await??;
         let in_parts = partial.bytes() > 0;
-        let mut hold = Hold { partial: Some(partial), checks, in_parts };
+        let mut hold = PartialHolder { partial: Some(partial), checks, in_parts };
         let result = self.download(&mut hold, tell).await;
         let Some(partial) = hold.partial else { return Err(FetchError::Ended) };
         let (partial, flushed) = blocking(move || flush(partial)).await?;
@@ -155,7 +155,7 @@ impl Fetch {
         Ok((partial, ended.map(|()| (hold.checks, hold.in_parts))))
     }
 
-    async fn download(&self, hold: &mut Hold, tell: &Tell) -> Result<(), FetchError> {
+    async fn download(&self, hold: &mut PartialHolder, tell: &Tell) -> Result<(), FetchError> {
         let Some(partial) = &mut hold.partial else { return Err(FetchError::Ended) };
         let download = Download::new(self.client.clone(), &self.url, self.limits, None, true)?;
         let mut download = download.from_position(partial.bytes(), partial.validator(), partial.total_bytes());
@@ -184,28 +184,32 @@ impl Fetch {
 }
 
 /// The partial file changes hands while it is flushed.
-struct Hold {
+struct PartialHolder {
     partial: Option<Partial>,
-    checks: Checks,
+    checks: DownloadChecks,
     /// The bytes came in more than one part.
     in_parts: bool,
 }
 
-fn downloading(partial: &Partial) -> Stage {
-    Stage::Downloading { done_bytes: partial.bytes(), total_bytes: partial.total_bytes() }
+fn downloading(partial: &Partial) -> AcquisitionStage {
+    AcquisitionStage::Downloading { done_bytes: partial.bytes(), total_bytes: partial.total_bytes() }
 }
 
-fn reread(mut partial: Partial, mut checks: Checks, tell: &Tell) -> Result<(Partial, Checks), StoreError> {
+fn reread(
+    mut partial: Partial,
+    mut checks: DownloadChecks,
+    tell: &Tell,
+) -> Result<(Partial, DownloadChecks), StoreError> {
     let total_bytes = partial.bytes();
     if total_bytes > 0 {
         let (mut done_bytes, mut told_bytes) = (0, 0);
-        tell(Stage::Rereading { done_bytes, total_bytes });
+        tell(AcquisitionStage::Rereading { done_bytes, total_bytes });
         partial.reread(&mut |bytes| {
             checks.update(bytes);
             done_bytes += bytes.len() as u64;
             if done_bytes - told_bytes >= TOLD_BYTES || done_bytes == total_bytes {
                 told_bytes = done_bytes;
-                tell(Stage::Rereading { done_bytes, total_bytes });
+                tell(AcquisitionStage::Rereading { done_bytes, total_bytes });
             }
         })?;
     }
@@ -242,12 +246,12 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// A small file as it is.
 pub(crate) async fn fetch_small(
-    client: &Client,
-    limits: Limits,
+    client: &DownloadClient,
+    limits: DownloadLimits,
     url: &str,
     bytes_max: usize,
 ) -> Result<Vec<u8>, HttpError> {
-    let limits = Limits { bytes_max: bytes_max as u64, ..limits };
+    let limits = DownloadLimits { bytes_max: bytes_max as u64, ..limits };
     let mut download = Download::new(client.clone(), url, limits, None, false)?;
     let whole = async {
         let mut bytes = Vec::new();

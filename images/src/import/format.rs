@@ -10,7 +10,7 @@ pub const HEAD_BYTES: usize = 64 << 10;
 /// Formats that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum ImportFormat {
     Raw,
     Gzip,
     Xz,
@@ -18,14 +18,14 @@ pub enum Format {
     Qcow2,
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for ImportFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Format::Raw => "raw",
-            Format::Gzip => "gzip",
-            Format::Xz => "xz",
-            Format::Zstd => "zstd",
-            Format::Qcow2 => "qcow2",
+            ImportFormat::Raw => "raw",
+            ImportFormat::Gzip => "gzip",
+            ImportFormat::Xz => "xz",
+            ImportFormat::Zstd => "zstd",
+            ImportFormat::Qcow2 => "qcow2",
         })
     }
 }
@@ -70,23 +70,23 @@ const FOREIGN: &[(usize, &[u8], &str)] = &[
 
 /// The format of a file that starts with these bytes; give [`HEAD_BYTES`] of them where there are
 /// so many.
-pub fn detect(head: &[u8]) -> Result<Format, Unsupported> {
+pub fn detect(head: &[u8]) -> Result<ImportFormat, Unsupported> {
     let holds = |offset: usize, magic: &[u8]| head.get(offset..offset + magic.len()) == Some(magic);
     if head.is_empty() {
         return Err(Unsupported::Empty);
     }
     if holds(0, b"QFI\xfb") {
-        return Ok(Format::Qcow2);
+        return Ok(ImportFormat::Qcow2);
     }
     if holds(0, &[0x1f, 0x8b]) {
-        return Ok(Format::Gzip);
+        return Ok(ImportFormat::Gzip);
     }
     if holds(0, b"\xfd7zXZ\0") {
-        return Ok(Format::Xz);
+        return Ok(ImportFormat::Xz);
     }
     // Also a stream that starts with a skippable frame (RFC 8878 section 3.1.2).
     if holds(0, &[0x28, 0xb5, 0x2f, 0xfd]) || (holds(1, &[0x2a, 0x4d, 0x18]) && head[0] & 0xf0 == 0x50) {
-        return Ok(Format::Zstd);
+        return Ok(ImportFormat::Zstd);
     }
     if let Some((_, _, what)) = FOREIGN.iter().find(|(offset, magic, _)| holds(*offset, magic)) {
         return Err(Unsupported::Known(what));
@@ -98,7 +98,7 @@ pub fn detect(head: &[u8]) -> Result<Format, Unsupported> {
     if is_text(head) {
         return Err(Unsupported::Text);
     }
-    Ok(Format::Raw)
+    Ok(ImportFormat::Raw)
 }
 
 /// Whether it begins with printable characters only.
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn names_what_it_is() {
         assert_eq!(detect(b""), Err(Unsupported::Empty));
-        assert_eq!(detect(b"QFI\xfb\0\0\0\x03"), Ok(Format::Qcow2));
-        assert_eq!(detect(&[0x1f, 0x8b, 8, 0]), Ok(Format::Gzip));
-        assert_eq!(detect(b"\xfd7zXZ\0\0"), Ok(Format::Xz));
-        assert_eq!(detect(&[0x28, 0xb5, 0x2f, 0xfd]), Ok(Format::Zstd));
-        assert_eq!(detect(&[0x5a, 0x2a, 0x4d, 0x18, 0]), Ok(Format::Zstd));
-        assert_eq!(detect(&[0; 4096]), Ok(Format::Raw));
+        assert_eq!(detect(b"QFI\xfb\0\0\0\x03"), Ok(ImportFormat::Qcow2));
+        assert_eq!(detect(&[0x1f, 0x8b, 8, 0]), Ok(ImportFormat::Gzip));
+        assert_eq!(detect(b"\xfd7zXZ\0\0"), Ok(ImportFormat::Xz));
+        assert_eq!(detect(&[0x28, 0xb5, 0x2f, 0xfd]), Ok(ImportFormat::Zstd));
+        assert_eq!(detect(&[0x5a, 0x2a, 0x4d, 0x18, 0]), Ok(ImportFormat::Zstd));
+        assert_eq!(detect(&[0; 4096]), Ok(ImportFormat::Raw));
         assert_eq!(detect(b"KDMV\x01"), Err(Unsupported::Known("a VMDK image")));
         assert_eq!(detect(b"vhdxfile"), Err(Unsupported::Known("a VHDX image")));
         let mut vdi = vec![0; 512];

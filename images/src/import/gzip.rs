@@ -25,13 +25,13 @@ impl TrailingBytes {
 /// Expands all members of a stream.
 pub(super) struct GzipMembers<R> {
     /// `None`: all of them were read, or one could not be.
-    decoder: Option<GzDecoder<Peeked<R>>>,
+    decoder: Option<GzDecoder<PeekReader<R>>>,
     trailing: TrailingBytes,
 }
 
 impl<R: BufRead> GzipMembers<R> {
     pub(super) fn new(source: R, trailing: TrailingBytes) -> Self {
-        let source = Peeked { seen: Vec::new(), given: 0, inner: source };
+        let source = PeekReader { seen: Vec::new(), given: 0, inner: source };
         Self { decoder: Some(GzDecoder::new(source)), trailing }
     }
 
@@ -75,14 +75,14 @@ impl<R: BufRead> Read for GzipMembers<R> {
 }
 
 /// A source whose next bytes can be looked at.
-struct Peeked<R> {
+struct PeekReader<R> {
     seen: Vec<u8>,
     /// Of them, so many were read since.
     given: usize,
     inner: R,
 }
 
-impl<R: BufRead> Peeked<R> {
+impl<R: BufRead> PeekReader<R> {
     /// The next bytes, as many as a member begins with, or all that are left.
     fn peek(&mut self) -> io::Result<&[u8]> {
         while self.seen.len() - self.given < MEMBER.len() {
@@ -108,7 +108,7 @@ impl<R: BufRead> Peeked<R> {
     }
 }
 
-impl<R: BufRead> BufRead for Peeked<R> {
+impl<R: BufRead> BufRead for PeekReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.given < self.seen.len() { Ok(&self.seen[self.given..]) } else { self.inner.fill_buf() }
     }
@@ -126,7 +126,7 @@ impl<R: BufRead> BufRead for Peeked<R> {
     }
 }
 
-impl<R: BufRead> Read for Peeked<R> {
+impl<R: BufRead> Read for PeekReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.fill_buf()?.read(buffer)?;
         self.consume(bytes);

@@ -12,15 +12,15 @@ use super::{
     checksum::{Checksum, SourceHasher},
     decoder,
     error::ImportError,
-    format::{self, Format, HEAD_BYTES},
+    format::{self, HEAD_BYTES, ImportFormat},
     gzip::TrailingBytes,
-    lane::IMPORTS_AT_ONCE,
+    import_queue::IMPORTS_AT_ONCE,
     pack,
     processor::time_of_thread,
     qcow2,
-    read::{Source, expand, expand_counting, fill},
-    store::{ImageStore, ImportNotes, SourceRecord, StoredImage, Witness, without_secrets},
-    work::{CheckedDisk, Progress, SPOOL_BYTES, Work, unreadable},
+    read::{MeteredSource, expand, expand_counting, fill},
+    store::{ImageStore, ImportNotes, RecordOrigin, SourceRecord, StoredImage, without_secrets},
+    work::{CheckedDisk, ImportProgress, ImportWork, SPOOL_BYTES, unreadable},
 };
 
 /// What is read at once of what is put aside, and kept of what is read.
@@ -42,14 +42,14 @@ pub struct Importer {
 
 /// What the owner says of a source.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct ImportSource {
     /// Kept in the metadata without user, password, query and fragment.
     pub url: String,
     /// Of the bytes as given; nothing is stored unless it fits.
     pub expected: Option<Checksum>,
     /// A declared format, `raw` or `qcow2`: another content is an error, and bytes that do not look like a disk are none.
     /// `None` goes by content.
-    pub declared: Option<Format>,
+    pub declared: Option<ImportFormat>,
     /// Of the bytes once the outer compression is taken off; nothing is stored unless it fits.
     pub uncompressed_sha256: Option<Sha256>,
     /// Noted as they are.
@@ -79,13 +79,13 @@ impl Importer {
     pub fn import(
         &self,
         source: impl Read,
-        origin: &Origin,
-        progress: &dyn Fn(Progress),
+        origin: &ImportSource,
+        progress: &dyn Fn(ImportProgress),
     ) -> Result<StoredImage, ImportError> {
         let began = time_of_thread();
         let clock = || time_of_thread().saturating_sub(began);
         let meter = ImportMeter::new(self.bounds, &clock);
-        let mut source = Source::new(source, SourceHasher::new(origin.expected.as_ref()), &meter);
+        let mut source = MeteredSource::new(source, SourceHasher::new(origin.expected.as_ref()), &meter);
         let packed = match self.pack(&mut source, &meter, origin, progress) {
             // What is too much is not read to its end.
             Err(error @ ImportError::Exceeded(_)) => return Err(error),
@@ -109,7 +109,7 @@ impl Importer {
             }
             result => result?,
         };
-        drained.map_err(|error| unreadable(Format::Raw, error))?;
+        drained.map_err(|error| unreadable(ImportFormat::Raw, error))?;
         if !fits {
             return Err(checksum_error(origin, found));
         }
@@ -129,7 +129,7 @@ impl Importer {
             uncompressed_sha256,
             release: origin.release.clone(),
             signed_by: origin.signed_by.clone(),
-            witness: Witness::Here,
+            witness: RecordOrigin::Here,
             notes,
         };
         Ok(self.store.publish(incoming, &packed, vec![record])?)
@@ -145,7 +145,7 @@ impl Importer {
         let head = head_of(&mut file).map_err(|source| ImportError::Source { source })?;
         file.rewind().map_err(|source| ImportError::Source { source })?;
         // What is no image to write can be compressed or not all the same.
-        let format = format::detect(&head).unwrap_or(Format::Raw);
+        let format = format::detect(&head).unwrap_or(ImportFormat::Raw);
         let mut expanded = expand(format, file).map_err(|error| unreadable(format, error))?;
         let (mut hasher, mut buffer) = (Hasher::new(), vec![0; SPOOL_BYTES]);
         loop {
@@ -163,31 +163,31 @@ impl Importer {
         &self,
         source: &mut (impl Read + ?Sized),
         meter: &ImportMeter<'_>,
-        origin: &Origin,
-        progress: &dyn Fn(Progress),
+        origin: &ImportSource,
+        progress: &dyn Fn(ImportProgress),
     ) -> Result<NewImage, ImportError> {
         let mut incoming = self.store.incoming()?;
-        let head = head_of(source).map_err(|error| unreadable(Format::Raw, error))?;
+        let head = head_of(source).map_err(|error| unreadable(ImportFormat::Raw, error))?;
         let outer = format::detect(&head)?;
         if let Some(bytes) = decoder::promise(outer, &head).and_then(|promise| promise.expanded_bytes) {
             self.bounds.check_promise(bytes)?;
         }
         let source = io::Cursor::new(head).chain(source);
         let is_declared = origin.declared.is_some();
-        let work = Work { store: &self.store, bounds: self.bounds, outer, is_declared, meter, progress };
+        let work = ImportWork { store: &self.store, bounds: self.bounds, outer, is_declared, meter, progress };
         let mut formats = vec![outer];
         let mut uncompressed_sha256 = None;
         let trailing = TrailingBytes::default();
         let disk = match outer {
-            Format::Raw => {
-                check_declared(origin, Format::Raw)?;
+            ImportFormat::Raw => {
+                check_declared(origin, ImportFormat::Raw)?;
                 work.pack_stream(source, &mut incoming)?
             }
-            Format::Qcow2 => {
-                check_declared(origin, Format::Qcow2)?;
+            ImportFormat::Qcow2 => {
+                check_declared(origin, ImportFormat::Qcow2)?;
                 work.pack_qcow2(source, &mut incoming)?.0
             }
-            Format::Gzip | Format::Xz | Format::Zstd => {
+            ImportFormat::Gzip | ImportFormat::Xz | ImportFormat::Zstd => {
                 let failed = |error| unreadable(outer, error);
                 let mut raw = expand_counting(outer, source, &trailing).map_err(failed)?;
                 let head = head_of(&mut raw).map_err(failed)?;
@@ -196,13 +196,15 @@ impl Importer {
                 formats.push(inner);
                 let raw = io::Cursor::new(head).chain(raw);
                 let (disk, given) = match inner {
-                    Format::Raw => {
+                    ImportFormat::Raw => {
                         let disk = work.pack_stream(raw, &mut incoming)?;
                         let given = disk.packed.given_sha256;
                         (disk, given)
                     }
-                    Format::Qcow2 => work.pack_qcow2(raw, &mut incoming)?,
-                    Format::Gzip | Format::Xz | Format::Zstd => return Err(ImportError::Nested { outer, inner }),
+                    ImportFormat::Qcow2 => work.pack_qcow2(raw, &mut incoming)?,
+                    ImportFormat::Gzip | ImportFormat::Xz | ImportFormat::Zstd => {
+                        return Err(ImportError::Nested { outer, inner });
+                    }
                 };
                 uncompressed_sha256 = Some(given);
                 disk
@@ -216,9 +218,9 @@ impl Importer {
 
 /// An image that is ready to be published.
 struct NewImage {
-    packed: pack::Packed,
+    packed: pack::PackedImage,
     incoming: tempfile::NamedTempFile,
-    formats: Vec<Format>,
+    formats: Vec<ImportFormat>,
     /// Where there was a compression to take off.
     uncompressed_sha256: Option<Sha256>,
     notes: ImportNotes,
@@ -231,14 +233,14 @@ fn head_of(source: &mut (impl Read + ?Sized)) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn check_declared(origin: &Origin, found: Format) -> Result<(), ImportError> {
+fn check_declared(origin: &ImportSource, found: ImportFormat) -> Result<(), ImportError> {
     match origin.declared {
         Some(declared) if declared != found => Err(ImportError::Declared { declared, found }),
         Some(_) | None => Ok(()),
     }
 }
 
-fn checksum_error(origin: &Origin, found: Checksum) -> ImportError {
+fn checksum_error(origin: &ImportSource, found: Checksum) -> ImportError {
     // Asked only where a checksum was expected and differs.
     let expected = origin.expected.clone().unwrap_or_else(|| found.clone());
     ImportError::Checksum { expected, found }

@@ -24,38 +24,38 @@ mod error;
 mod fetch;
 pub mod format;
 mod gzip;
+mod import_queue;
 mod importer;
-mod known;
-mod lane;
 mod local;
 pub(crate) mod pack;
 mod partial;
 mod processor;
 pub mod qcow2;
 pub mod read;
-pub(crate) mod spare;
+pub(crate) mod room_limited_writer;
 mod stage;
 mod store;
+mod stored_lookup;
 mod work;
 
 pub use firesteel_dial::{WebClient, WebLogin};
 
-pub use acquire::{AcquireError, Acquirer, Request};
-pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
+pub use acquire::{AcquireError, Acquirer, ImageRequest};
+pub use artifact::{Acquired, ArtifactError, ArtifactRequest, SignatureState, StoredArtifact};
 pub use bounds::{ALLOCATED_BYTES_MAX, BoundExceeded, ImportBounds, ImportCost, RAW_BYTES_MAX, SOURCE_BYTES_MAX};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use content::{ContentFault, Lookalike};
 pub use decoder::HistoryTooLong;
 pub use error::ImportError;
-pub use format::{Format, detect};
-pub use importer::{Importer, MEMORY_BYTES_MAX, Origin};
-pub use lane::{DOWNLOADS_AT_ONCE, IMPORTS_AT_ONCE, PLACES_MAX};
+pub use format::{ImportFormat, detect};
+pub use import_queue::{DOWNLOADS_AT_ONCE, IMPORTS_AT_ONCE, PLACES_MAX};
+pub use importer::{ImportSource, Importer, MEMORY_BYTES_MAX};
 pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
-pub use stage::Stage;
+pub use stage::AcquisitionStage;
 pub use store::{
-    Collected, Condemned, FileMeta, ImageMeta, ImageStore, ImportNotes, Lease, Role, SourceRecord, StoreError,
-    StoredFile, StoredImage, Unfinished, Witness, without_secrets,
+    Collected, FileMeta, ImageMeta, ImageStore, ImportNotes, PendingRemovals, RecordOrigin, SourceRecord, StoreError,
+    StoreLease, StoredFile, StoredFileRole, StoredImage, Unfinished, without_secrets,
 };
-pub use work::Progress;
+pub use work::ImportProgress;

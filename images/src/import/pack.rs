@@ -70,7 +70,7 @@ pub(crate) type PackSeen<'a> = dyn FnMut(u64, u64) -> Result<(), BoundExceeded> 
 
 /// What was packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packed {
+pub(crate) struct PackedImage {
     pub(crate) raw_bytes: u64,
     pub(crate) raw_sha256: Sha256,
     /// Of what the reader gave: the same but for the padding.
@@ -96,7 +96,7 @@ pub(crate) fn pack(
     image: &mut dyn RawImage,
     out: &mut (impl Write + Send),
     seen: &mut PackSeen<'_>,
-) -> Result<Packed, PackError> {
+) -> Result<PackedImage, PackError> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
     let zeros = OnceLock::new();
     thread::scope(|scope| {
@@ -119,9 +119,9 @@ pub(crate) fn pack(
             Err(panic) => std::panic::resume_unwind(panic),
         };
         // A source that failed says more than a stream that ended.
-        let Fed { raw_bytes, raw_sha256, given_sha256 } = read?;
+        let PackInput { raw_bytes, raw_sha256, given_sha256 } = read?;
         let (stream_bytes, stream_sha256) = written?;
-        Ok(Packed { raw_bytes, raw_sha256, given_sha256, stream_bytes, stream_sha256 })
+        Ok(PackedImage { raw_bytes, raw_sha256, given_sha256, stream_bytes, stream_sha256 })
     })
 }
 
@@ -150,7 +150,7 @@ struct FrameFeed<'a> {
     spare: Option<Vec<u8>>,
 }
 
-struct Fed {
+struct PackInput {
     raw_bytes: u64,
     raw_sha256: Sha256,
     given_sha256: Sha256,
@@ -161,7 +161,7 @@ fn feed(
     inputs: &[SyncSender<FrameJob>],
     used: &Receiver<Vec<u8>>,
     seen: &mut PackSeen<'_>,
-) -> Result<Fed, PackError> {
+) -> Result<PackInput, PackError> {
     let mut feed = FrameFeed { image, used, hasher: Hasher::new(), unpadded: None, spare: None };
     let mut raw_bytes: u64 = 0;
     for input in inputs.iter().cycle() {
@@ -175,7 +175,7 @@ fn feed(
         }
     }
     let raw_sha256 = feed.hasher.finish();
-    Ok(Fed { raw_bytes, raw_sha256, given_sha256: feed.unpadded.unwrap_or(raw_sha256) })
+    Ok(PackInput { raw_bytes, raw_sha256, given_sha256: feed.unpadded.unwrap_or(raw_sha256) })
 }
 
 impl FrameFeed<'_> {

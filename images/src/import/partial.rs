@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::{
-    spare::Room,
+    room_limited_writer::Room,
     store::{FileMeta, ImageStore, StoreError, StoredFile, read_bounded, remove_if_there},
 };
 use crate::http::Validator;
@@ -36,7 +36,7 @@ const OPEN_ATTEMPTS: usize = 16;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct PartialDownloadRecord {
     /// Of the address: that may hold a password.
     address_sha256: Sha256,
     validator: Option<Validator>,
@@ -50,7 +50,7 @@ pub(crate) struct Partial {
     store: ImageStore,
     file: File,
     path: PathBuf,
-    record: Record,
+    record: PartialDownloadRecord,
     bytes: u64,
 }
 
@@ -76,10 +76,10 @@ impl Partial {
             let address_sha256 = Sha256::of(url.as_bytes());
             // A record that cannot be read is one that a crash cut.
             let record = read_bounded(&record_path(&path)).ok().and_then(|text| {
-                let record: Record = serde_json::from_slice(&text).ok()?;
+                let record: PartialDownloadRecord = serde_json::from_slice(&text).ok()?;
                 (record.address_sha256 == address_sha256 && record.flushed_bytes <= found.len()).then_some(record)
             });
-            let fresh = Record { address_sha256, validator: None, total_bytes: None, flushed_bytes: 0 };
+            let fresh = PartialDownloadRecord { address_sha256, validator: None, total_bytes: None, flushed_bytes: 0 };
             let record = record.unwrap_or(fresh);
             let bytes = record.flushed_bytes;
             let mut partial = Self { store: store.clone(), file, path: path.clone(), record, bytes };
@@ -157,7 +157,8 @@ impl Partial {
     /// Gives up what is there and begins anew.
     pub(crate) fn restart(&mut self) -> Result<(), StoreError> {
         remove_if_there(&record_path(&self.path))?;
-        self.record = Record { validator: None, total_bytes: None, flushed_bytes: 0, ..self.record.clone() };
+        self.record =
+            PartialDownloadRecord { validator: None, total_bytes: None, flushed_bytes: 0, ..self.record.clone() };
         self.bytes = 0;
         self.cut(0)
     }
@@ -192,7 +193,7 @@ impl Partial {
 
 /// How long a download on its way is going to be, as its server said.
 pub(super) fn total_bytes(path: &Path) -> Option<u64> {
-    let record: Record = serde_json::from_slice(&read_bounded(&record_path(path)).ok()?).ok()?;
+    let record: PartialDownloadRecord = serde_json::from_slice(&read_bounded(&record_path(path)).ok()?).ok()?;
     record.total_bytes
 }
 

@@ -12,20 +12,20 @@ use super::{
     bounds::ImportMeter,
     checksum::SourceHasher,
     decoder::{self, HistoryTooLong},
-    format::Format,
+    format::ImportFormat,
     gzip::{GzipMembers, TrailingBytes},
 };
 
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Meters and hashes what it reads.
-pub(crate) struct Source<'a, R> {
+pub(crate) struct MeteredSource<'a, R> {
     inner: R,
     hasher: SourceHasher,
     meter: &'a ImportMeter<'a>,
 }
 
-impl<'a, R: Read> Source<'a, R> {
+impl<'a, R: Read> MeteredSource<'a, R> {
     pub(crate) fn new(inner: R, hasher: SourceHasher, meter: &'a ImportMeter<'a>) -> Self {
         Self { inner, hasher, meter }
     }
@@ -40,7 +40,7 @@ impl<'a, R: Read> Source<'a, R> {
     }
 }
 
-impl<R: Read> Read for Source<'_, R> {
+impl<R: Read> Read for MeteredSource<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.inner.read(buffer)?;
         self.meter.source(bytes as u64).map_err(io::Error::other)?;
@@ -55,31 +55,31 @@ impl<R: Read> Read for Source<'_, R> {
 ///
 /// # Errors
 /// The decoder could not be made: it needs too much memory, or the source cannot be read.
-pub fn expand<'a>(format: Format, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+pub fn expand<'a>(format: ImportFormat, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     expand_counting(format, source, &TrailingBytes::default())
 }
 
 /// The same, and counts the bytes behind the end that are left out.
 pub(crate) fn expand_counting<'a>(
-    format: Format,
+    format: ImportFormat,
     source: impl Read + 'a,
     trailing: &TrailingBytes,
 ) -> io::Result<Box<dyn Read + 'a>> {
     let taken = Rc::new(Cell::new(0));
     let source = BufReader::with_capacity(BUFFER_BYTES, source);
     let mut source = CompressedSource { inner: source, taken: Rc::clone(&taken) };
-    if matches!(format, Format::Xz | Format::Zstd) {
+    if matches!(format, ImportFormat::Xz | ImportFormat::Zstd) {
         decoder::check(format, source.fill_buf()?).map_err(io::Error::other)?;
     }
     let inner: Box<dyn Read + 'a> = match format {
-        Format::Raw | Format::Qcow2 => Box::new(source),
-        Format::Gzip => Box::new(GzipMembers::new(source, trailing.clone())),
-        Format::Xz => {
+        ImportFormat::Raw | ImportFormat::Qcow2 => Box::new(source),
+        ImportFormat::Gzip => Box::new(GzipMembers::new(source, trailing.clone())),
+        ImportFormat::Xz => {
             let bytes_max = decoder::DECODER_BYTES_MAX as u64;
             let stream = Stream::new_stream_decoder(bytes_max, CONCATENATED).map_err(io::Error::other)?;
             Box::new(liblzma::bufread::XzDecoder::new_stream(source, stream))
         }
-        Format::Zstd => Box::new(zstd_decoder(source)?),
+        ImportFormat::Zstd => Box::new(zstd_decoder(source)?),
     };
     Ok(Box::new(Expanding { format, inner, taken }))
 }
@@ -137,7 +137,7 @@ impl<R: Read> Read for CompressedSource<R> {
 
 /// A decoder whose errors say what they are, and where.
 struct Expanding<R> {
-    format: Format,
+    format: ImportFormat,
     inner: R,
     taken: Rc<Cell<u64>>,
 }
@@ -172,7 +172,7 @@ pub(crate) fn fill(source: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::
 
 /// Expands any bytes as each compression. For fuzzing: never panics, never takes long.
 pub fn check(bytes: &[u8]) {
-    for format in [Format::Gzip, Format::Xz, Format::Zstd] {
+    for format in [ImportFormat::Gzip, ImportFormat::Xz, ImportFormat::Zstd] {
         if let Ok(reader) = expand(format, bytes) {
             drop(io::copy(&mut reader.take(1 << 20), &mut io::sink()));
         }
@@ -188,35 +188,35 @@ mod tests {
 
     use super::*;
 
-    fn compress(format: Format, data: &[u8]) -> Vec<u8> {
+    fn compress(format: ImportFormat, data: &[u8]) -> Vec<u8> {
         match format {
-            Format::Gzip => {
+            ImportFormat::Gzip => {
                 let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
                 encoder.write_all(data).unwrap();
                 encoder.finish().unwrap()
             }
-            Format::Xz => {
+            ImportFormat::Xz => {
                 let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
                 encoder.write_all(data).unwrap();
                 encoder.finish().unwrap()
             }
-            Format::Zstd => {
+            ImportFormat::Zstd => {
                 let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
                 encoder.include_checksum(true).unwrap();
                 encoder.write_all(data).unwrap();
                 encoder.finish().unwrap()
             }
-            Format::Raw | Format::Qcow2 => data.to_vec(),
+            ImportFormat::Raw | ImportFormat::Qcow2 => data.to_vec(),
         }
     }
 
-    fn expanded(format: Format, data: &[u8]) -> io::Result<Vec<u8>> {
+    fn expanded(format: ImportFormat, data: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         expand(format, data)?.read_to_end(&mut out)?;
         Ok(out)
     }
 
-    const COMPRESSED: [Format; 3] = [Format::Gzip, Format::Xz, Format::Zstd];
+    const COMPRESSED: [ImportFormat; 3] = [ImportFormat::Gzip, ImportFormat::Xz, ImportFormat::Zstd];
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
@@ -242,10 +242,10 @@ mod tests {
                 trailing.extend(&garbage);
                 match expanded(format, &trailing) {
                     Ok(data) => {
-                        prop_assert_eq!(format, Format::Gzip);
+                        prop_assert_eq!(format, ImportFormat::Gzip);
                         prop_assert_eq!(data, [first.clone(), second.clone()].concat());
                     }
-                    Err(_) => prop_assert!(format != Format::Gzip),
+                    Err(_) => prop_assert!(format != ImportFormat::Gzip),
                 }
             }
         }
@@ -272,21 +272,21 @@ mod tests {
     /// Eight files of kilobytes took gigabytes.
     #[test]
     fn a_dictionary_or_window_beyond_the_bound_is_refused_wherever_it_stands() {
-        let named = |format: Format, stream: &[u8]| {
+        let named = |format: ImportFormat, stream: &[u8]| {
             let error = expanded(format, stream).expect_err("it was expanded");
             error.downcast::<decoder::HistoryTooLong>().unwrap_or_else(|error| panic!("{format}: {error}"))
         };
-        let small = compress(Format::Xz, b"data");
-        assert_eq!(expanded(Format::Xz, &with_dictionary(small.clone(), 30)).unwrap(), b"data", "128 MiB");
+        let small = compress(ImportFormat::Xz, b"data");
+        assert_eq!(expanded(ImportFormat::Xz, &with_dictionary(small.clone(), 30)).unwrap(), b"data", "128 MiB");
         let large = with_dictionary(small.clone(), 31);
-        assert_eq!(named(Format::Xz, &large).asked_bytes, Some(192 << 20));
-        assert_eq!(named(Format::Xz, &[small, large].concat()).asked_bytes, None, "in the second stream");
+        assert_eq!(named(ImportFormat::Xz, &large).asked_bytes, Some(192 << 20));
+        assert_eq!(named(ImportFormat::Xz, &[small, large].concat()).asked_bytes, None, "in the second stream");
 
         let windowed = |log: u8| [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, (log - 10) << 3, 0x21, 0, 0][..], b"data"].concat();
-        assert_eq!(expanded(Format::Zstd, &windowed(27)).unwrap(), b"data", "128 MiB");
-        assert_eq!(named(Format::Zstd, &windowed(28)).asked_bytes, Some(256 << 20));
-        let second = [compress(Format::Zstd, b"data"), windowed(28)].concat();
-        assert_eq!(named(Format::Zstd, &second).asked_bytes, None, "in the second frame");
+        assert_eq!(expanded(ImportFormat::Zstd, &windowed(27)).unwrap(), b"data", "128 MiB");
+        assert_eq!(named(ImportFormat::Zstd, &windowed(28)).asked_bytes, Some(256 << 20));
+        let second = [compress(ImportFormat::Zstd, b"data"), windowed(28)].concat();
+        assert_eq!(named(ImportFormat::Zstd, &second).asked_bytes, None, "in the second frame");
     }
 
     /// "Cut, damaged or made to harm" was said of a disk that could not be read.

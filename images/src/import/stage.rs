@@ -2,7 +2,7 @@
 
 /// Where an acquisition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum AcquisitionStage {
     /// So many others are downloaded, or imported, before it. `done_bytes`: of it, so far.
     Waiting {
         ahead: u32,

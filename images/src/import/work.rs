@@ -13,11 +13,11 @@ use super::{
     content::{ContentFault, DiskWatch, WatchedImage},
     decoder::HistoryTooLong,
     error::ImportError,
-    format::Format,
+    format::ImportFormat,
     pack::{self, PackError, RawImage, Unmapped},
     qcow2,
     read::{DecodeFailed, SourceFailed, fill},
-    spare::Sparing,
+    room_limited_writer::RoomLimitedWriter,
     store::ImageStore,
 };
 
@@ -26,7 +26,7 @@ pub(super) const SPOOL_BYTES: usize = 1 << 20;
 
 /// How far an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ImportProgress {
     /// Bytes of the source that were read.
     pub source_bytes: u64,
     /// Bytes of the raw image that were packed.
@@ -35,24 +35,24 @@ pub struct Progress {
 
 /// A disk that was packed and looked at.
 pub(super) struct CheckedDisk {
-    pub(super) packed: pack::Packed,
+    pub(super) packed: pack::PackedImage,
     /// It has a GPT without a second one at its end.
     pub(super) is_backup_table_missing: bool,
 }
 
 /// One import under way.
-pub(super) struct Work<'a> {
+pub(super) struct ImportWork<'a> {
     pub(super) store: &'a ImageStore,
     pub(super) bounds: ImportBounds,
     /// Of the source as it is.
-    pub(super) outer: Format,
+    pub(super) outer: ImportFormat,
     /// The owner declared a format: the disk is one whatever its bytes look like.
     pub(super) is_declared: bool,
     pub(super) meter: &'a ImportMeter<'a>,
-    pub(super) progress: &'a dyn Fn(Progress),
+    pub(super) progress: &'a dyn Fn(ImportProgress),
 }
 
-impl Work<'_> {
+impl ImportWork<'_> {
     /// Packs a raw image as it comes.
     pub(super) fn pack_stream(
         &self,
@@ -65,7 +65,7 @@ impl Work<'_> {
     fn pack_image(
         &self,
         image: &mut dyn RawImage,
-        format: Format,
+        format: ImportFormat,
         incoming: &mut tempfile::NamedTempFile,
     ) -> Result<CheckedDisk, ImportError> {
         let path = incoming.path().to_path_buf();
@@ -73,11 +73,11 @@ impl Work<'_> {
         let mut raw_bytes = 0;
         let mut seen = |bytes: u64, data_bytes: u64| {
             raw_bytes += bytes;
-            progress(Progress { source_bytes: meter.source_bytes(), raw_bytes });
+            progress(ImportProgress { source_bytes: meter.source_bytes(), raw_bytes });
             meter.raw(bytes, data_bytes)
         };
         let mut watched = WatchedImage { image, watch: DiskWatch::new(self.is_declared) };
-        let packed = pack::pack(&mut watched, &mut Sparing::new(incoming.as_file()), &mut seen);
+        let packed = pack::pack(&mut watched, &mut RoomLimitedWriter::new(incoming.as_file()), &mut seen);
         let packed = packed.map_err(|error| match error {
             PackError::Read { source } => unreadable(format, source),
             PackError::Exceeded(exceeded) => exceeded.into(),
@@ -97,9 +97,9 @@ impl Work<'_> {
         let (mut spooled, sha256) = self.spool(source)?;
         let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
         let file: File = rewound.map_err(|source| ImportError::Source { source })?;
-        let mut reader = qcow2::Reader::open(BufReader::new(file))?;
+        let mut reader = qcow2::Qcow2Reader::open(BufReader::new(file))?;
         self.bounds.check_promise(reader.header().disk_bytes)?;
-        Ok((self.pack_image(&mut reader, Format::Qcow2, incoming)?, sha256))
+        Ok((self.pack_image(&mut reader, ImportFormat::Qcow2, incoming)?, sha256))
     }
 
     /// Takes the source, so that its decoder is gone when the image's tables come.
@@ -107,10 +107,10 @@ impl Work<'_> {
         let mut hasher = Hasher::new();
         let spooled = self.store.incoming()?;
         let path = spooled.path().to_path_buf();
-        let mut spool = Sparing::new(spooled.as_file());
+        let mut spool = RoomLimitedWriter::new(spooled.as_file());
         let mut buffer = vec![0; SPOOL_BYTES];
         // What is not compressed is only read.
-        let format = if self.outer == Format::Qcow2 { Format::Raw } else { self.outer };
+        let format = if self.outer == ImportFormat::Qcow2 { ImportFormat::Raw } else { self.outer };
         loop {
             let bytes = fill(&mut source, &mut buffer).map_err(|error| unreadable(format, error))?;
             if bytes == 0 {
@@ -119,27 +119,27 @@ impl Work<'_> {
             self.meter.spooled(bytes as u64)?;
             hasher.update(&buffer[..bytes]);
             spool.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
-            (self.progress)(Progress { source_bytes: self.meter.source_bytes(), raw_bytes: 0 });
+            (self.progress)(ImportProgress { source_bytes: self.meter.source_bytes(), raw_bytes: 0 });
         }
         drop(spool);
         Ok((spooled, hasher.finish()))
     }
 }
 
-impl<R: Read + Seek> RawImage for qcow2::Reader<R> {
+impl<R: Read + Seek> RawImage for qcow2::Qcow2Reader<R> {
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         fill(self, buffer)
     }
 
     fn skip_zeros(&mut self, bytes: u64) -> io::Result<bool> {
-        qcow2::Reader::skip_zeros(self, bytes).map_err(io::Error::other)
+        qcow2::Qcow2Reader::skip_zeros(self, bytes).map_err(io::Error::other)
     }
 }
 
 /// Why the bytes of a source, or of what it holds, cannot be had: an error of what reads them, or of what bounds that.
-pub(super) fn unreadable(format: Format, error: io::Error) -> ImportError {
+pub(super) fn unreadable(format: ImportFormat, error: io::Error) -> ImportError {
     let (format, error) = match error.downcast::<SourceFailed>() {
-        Ok(SourceFailed(error)) => (Format::Raw, error),
+        Ok(SourceFailed(error)) => (ImportFormat::Raw, error),
         Err(error) => (format, error),
     };
     let error = match error.downcast::<DecodeFailed>() {
@@ -159,7 +159,9 @@ pub(super) fn unreadable(format: Format, error: io::Error) -> ImportError {
         Err(error) => error,
     };
     match format {
-        Format::Raw => ImportError::Source { source },
-        Format::Gzip | Format::Xz | Format::Zstd | Format::Qcow2 => ImportError::Expand { format, source },
+        ImportFormat::Raw => ImportError::Source { source },
+        ImportFormat::Gzip | ImportFormat::Xz | ImportFormat::Zstd | ImportFormat::Qcow2 => {
+            ImportError::Expand { format, source }
+        }
     }
 }

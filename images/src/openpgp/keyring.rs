@@ -56,11 +56,11 @@ pub enum KeyFault {
 /// Keys of an operator's choice.
 #[derive(Debug)]
 pub struct Keyring {
-    pub(super) keys: Vec<Key>,
+    pub(super) keys: Vec<OpenPgpKey>,
 }
 
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct OpenPgpKey {
     public: Public,
     state: Result<(), KeyFault>,
     expires_at_s: Option<u64>,
@@ -89,7 +89,7 @@ impl Keyring {
                 }
             }
         }
-        let fault = |key: &Key| Some(format!("{}: {}", key.fingerprint(), key.state.as_ref().err()?));
+        let fault = |key: &OpenPgpKey| Some(format!("{}: {}", key.fingerprint(), key.state.as_ref().err()?));
         if keys.iter().all(|key| key.state.is_err()) {
             let faults: Vec<String> = keys.iter().filter_map(fault).take(4).collect();
             let why = if faults.is_empty() { "it holds none".to_owned() } else { faults.join("; ") };
@@ -101,7 +101,7 @@ impl Keyring {
     /// Fingerprints of the keys that can sign, in the order of the file.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<String> {
-        self.keys.iter().filter(|key| key.state.is_ok()).map(Key::fingerprint).collect()
+        self.keys.iter().filter(|key| key.state.is_ok()).map(OpenPgpKey::fingerprint).collect()
     }
 }
 
@@ -122,7 +122,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<&[u8]>, KeyringError> {
     Ok(starts.iter().zip(ends).map(|(&start, end)| &bytes[start..end]).collect())
 }
 
-fn add(keys: &mut Vec<Key>, key: SignedPublicKey) {
+fn add(keys: &mut Vec<OpenPgpKey>, key: SignedPublicKey) {
     let primary = &key.primary_key;
     let claims = own_claims(&key);
     let revoked = key.details.revocation_signatures.iter().take(SELF_SIGNATURES_MAX).any(|signature| {
@@ -141,9 +141,9 @@ fn add(keys: &mut Vec<Key>, key: SignedPublicKey) {
             Err(fault) => (Err(fault), None),
         };
         let expires_at_s = [expires_at_s, own_expiry].into_iter().flatten().min();
-        keys.push(Key { public: Public::Subkey(Box::new(subkey.key.clone())), state, expires_at_s });
+        keys.push(OpenPgpKey { public: Public::Subkey(Box::new(subkey.key.clone())), state, expires_at_s });
     }
-    keys.push(Key { public: Public::Primary(Box::new(key.primary_key)), state, expires_at_s });
+    keys.push(OpenPgpKey { public: Public::Primary(Box::new(key.primary_key)), state, expires_at_s });
 }
 
 /// The owner's latest valid word on the key; of two in one second the one that lets it live shorter.
@@ -206,7 +206,7 @@ fn usable(key: &impl KeyDetails) -> Result<(), KeyFault> {
     if strong { Ok(()) } else { Err(KeyFault::Algorithm) }
 }
 
-impl Key {
+impl OpenPgpKey {
     pub(super) fn fingerprint(&self) -> String {
         match &self.public {
             Public::Primary(key) => hex::encode(key.fingerprint().as_bytes()),

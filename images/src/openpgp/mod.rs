@@ -14,7 +14,7 @@ mod keyring;
 mod verify;
 
 pub use keyring::{KEYRING_BYTES_MAX, KeyFault, Keyring, KeyringError};
-pub use verify::{SIGNATURE_BYTES_MAX, SignatureError, Signed, Verifier};
+pub use verify::{SIGNATURE_BYTES_MAX, SignatureError, VerifiedSignature, Verifier};
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ impl SignatureError {
 
 /// Who signed, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct VerifiedSignature {
     /// Of the key, or of the subkey, in hexadecimal digits.
     pub fingerprint: String,
     pub made_at_s: u64,
@@ -69,10 +69,10 @@ pub struct Signed {
 /// Takes the bytes in turn and says in the end whether one of the keys signed them.
 pub struct Verifier {
     keyring: Arc<Keyring>,
-    running: Vec<Running>,
+    running: Vec<RunningSignatureCheck>,
 }
 
-struct Running {
+struct RunningSignatureCheck {
     signature: Signature,
     hasher: Box<dyn DynDigest + Send>,
 }
@@ -108,7 +108,7 @@ impl Verifier {
     }
 
     /// Good when one of the signatures is: another of an unknown key says nothing about these bytes.
-    pub fn finish(self) -> Result<Signed, SignatureError> {
+    pub fn finish(self) -> Result<VerifiedSignature, SignatureError> {
         let mut fault = None;
         for running in self.running {
             match finish(&self.keyring, running) {
@@ -139,7 +139,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<Signature>, SignatureError> {
     Ok(signatures)
 }
 
-fn start(keyring: &Keyring, signature: Signature, now_s: u64) -> Result<Running, SignatureError> {
+fn start(keyring: &Keyring, signature: Signature, now_s: u64) -> Result<RunningSignatureCheck, SignatureError> {
     if !matches!(signature.version(), SignatureVersion::V3 | SignatureVersion::V4) {
         return Err(SignatureError::Version);
     }
@@ -167,7 +167,7 @@ fn start(keyring: &Keyring, signature: Signature, now_s: u64) -> Result<Running,
         match key.was_good_at(made_at_s) {
             Ok(()) => {
                 let hasher = algorithm.new_hasher().map_err(|_| weak())?;
-                return Ok(Running { signature, hasher });
+                return Ok(RunningSignatureCheck { signature, hasher });
             }
             Err(found) => fault = fault.or(Some(SignatureError::Key { fingerprint: key.fingerprint(), fault: found })),
         }
@@ -175,8 +175,8 @@ fn start(keyring: &Keyring, signature: Signature, now_s: u64) -> Result<Running,
     Err(fault.unwrap_or_else(|| SignatureError::UnknownKey { issuer: issuer(&signature) }))
 }
 
-fn finish(keyring: &Keyring, running: Running) -> Result<Signed, SignatureError> {
-    let Running { signature, mut hasher } = running;
+fn finish(keyring: &Keyring, running: RunningSignatureCheck) -> Result<VerifiedSignature, SignatureError> {
+    let RunningSignatureCheck { signature, mut hasher } = running;
     let (Some(config), Some(bytes)) = (signature.config(), signature.signature()) else {
         return Err(SignatureError::Version);
     };
@@ -192,7 +192,7 @@ fn finish(keyring: &Keyring, running: Running) -> Result<Signed, SignatureError>
         // The two bytes are there to fail early; they are compared because a library that does not may differ.
         let begins = signature.signed_hash_value().is_some_and(|start| digest.starts_with(&start));
         if begins && key.verify(config.hash_alg, &digest, bytes) {
-            return Ok(Signed { fingerprint, made_at_s });
+            return Ok(VerifiedSignature { fingerprint, made_at_s });
         }
     }
     Err(SignatureError::Wrong { fingerprint })

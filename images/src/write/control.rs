@@ -1,21 +1,21 @@
 //! How the writer's caller watches it and stops it.
 
 /// Asked between pieces of work of a few MiB, always from the thread that called the writer.
-pub trait Control {
+pub trait WriteControl {
     /// Takes the progress; may block for as long as the work must pause; an error stops the work
     /// at this safe point.
-    fn checkpoint(&self, progress: Progress) -> Result<(), Aborted>;
+    fn checkpoint(&self, progress: WriteProgress) -> Result<(), Aborted>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    pub phase: Phase,
+pub struct WriteProgress {
+    pub phase: WritePhase,
     pub done_bytes: u64,
     pub total_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum WritePhase {
     /// Zeroing old tables and signatures, and reading the zeros back.
     Clearing,
     Writing,
@@ -24,13 +24,13 @@ pub enum Phase {
     Completing,
 }
 
-impl std::fmt::Display for Phase {
+impl std::fmt::Display for WritePhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Phase::Clearing => "clearing old signatures",
-            Phase::Writing => "writing",
-            Phase::ReadingBack => "reading back",
-            Phase::Completing => "completing the partition table",
+            WritePhase::Clearing => "clearing old signatures",
+            WritePhase::Writing => "writing",
+            WritePhase::ReadingBack => "reading back",
+            WritePhase::Completing => "completing the partition table",
         })
     }
 }
@@ -46,8 +46,8 @@ pub struct Aborted {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unattended;
 
-impl Control for Unattended {
-    fn checkpoint(&self, _progress: Progress) -> Result<(), Aborted> {
+impl WriteControl for Unattended {
+    fn checkpoint(&self, _progress: WriteProgress) -> Result<(), Aborted> {
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
-//! What the writer needs of a disk. Two implementations: [`Device`](super::Device) for real ones,
+//! What the writer needs of a disk. Two implementations: [`ExclusiveDisk`](super::ExclusiveDisk) for real ones,
 //! and the tests' disk that drops writes, alters reads and fails where it is told to.
 
 use std::io;
 
 /// A disk that is open for writing, by nobody else.
 ///
-/// Offsets and lengths are multiples of [`Disk::block_bytes`]; buffers come from
+/// Offsets and lengths are multiples of [`WritableDisk::block_bytes`]; buffers come from
 /// [`AlignedBuffer`].
-pub trait Disk: Send + Sync {
+pub trait WritableDisk: Send + Sync {
     fn size_bytes(&self) -> u64;
     /// Logical block: 512 or 4096.
     fn block_bytes(&self) -> u32;
@@ -21,7 +21,7 @@ pub trait Disk: Send + Sync {
     fn reader(&self) -> io::Result<Box<dyn DiskReader>>;
 }
 
-/// Reads from the medium. The same rules for offsets and buffers as for [`Disk`].
+/// Reads from the medium. The same rules for offsets and buffers as for [`WritableDisk`].
 pub trait DiskReader: Send + Sync {
     /// Fills the buffer or fails.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;

@@ -7,8 +7,8 @@
 use std::fmt;
 
 use super::{
-    gpt::Table,
-    mbr::{self, Entry},
+    gpt::GptTable,
+    mbr::{self, MbrEntry},
 };
 
 /// Which partition of an image.
@@ -53,7 +53,7 @@ impl PartitionBeyondEnd {
 ///
 /// # Errors
 /// The first partition that ends behind the image.
-pub fn check_table(table: &Table, image_bytes: u64) -> Result<(), PartitionBeyondEnd> {
+pub fn check_table(table: &GptTable, image_bytes: u64) -> Result<(), PartitionBeyondEnd> {
     table.partitions.iter().try_for_each(|partition| {
         let start = partition.offset_bytes(table.block_bytes);
         let end_bytes = start.saturating_add(partition.size_bytes(table.block_bytes));
@@ -75,7 +75,7 @@ pub fn check_classic(head: &[u8], block_bytes: u32, image_bytes: u64) -> Result<
 ///
 /// # Errors
 /// The partition ends behind the image.
-pub fn check_entry(entry: &Entry, base: u64, block_bytes: u32, image_bytes: u64) -> Result<(), PartitionBeyondEnd> {
+pub fn check_entry(entry: &MbrEntry, base: u64, block_bytes: u32, image_bytes: u64) -> Result<(), PartitionBeyondEnd> {
     let first_block = base.saturating_add(entry.first);
     let end_bytes = first_block.saturating_add(entry.blocks).saturating_mul(u64::from(block_bytes));
     check_end(PartitionName::Classic { first_block }, end_bytes, image_bytes)
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(check_classic(&sector, 512, 1032 * 512), Ok(()));
         assert_eq!(check_classic(&sector, 512, 1031 * 512), Err(beyond));
         // Numbers without measure.
-        let entry = Entry { flag: 0, kind: 0x83, first: u64::MAX, blocks: u64::MAX };
+        let entry = MbrEntry { flag: 0, kind: 0x83, first: u64::MAX, blocks: u64::MAX };
         assert!(check_entry(&entry, u64::MAX, 4096, u64::MAX - 1).is_err());
     }
 }

@@ -18,7 +18,7 @@ const HEADER_BYTES_MIN: usize = 92;
 
 /// A partition table that was read and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct GptTable {
     pub disk_guid: Guid,
     pub block_bytes: u32,
     pub first_usable_lba: u64,
@@ -86,7 +86,7 @@ pub fn block_bytes_of(head: &[u8]) -> Option<u32> {
 }
 
 /// Reads the table whose protective MBR stands at the start of `head`. `None`: there is no GPT.
-pub fn parse(head: &[u8], block_bytes: u32) -> Result<Option<Table>, GptError> {
+pub fn parse(head: &[u8], block_bytes: u32) -> Result<Option<GptTable>, GptError> {
     let block = block_bytes as usize;
     if !has_signature(head, block) {
         return Ok(None);
@@ -101,8 +101,8 @@ pub fn parse(head: &[u8], block_bytes: u32) -> Result<Option<Table>, GptError> {
     table.with_entries(entries).map(Some)
 }
 
-/// Reads the header at the disk's last block; its entries are elsewhere ([`Table::entries_lba`]).
-pub fn parse_backup_header(block: &[u8], lba: u64, block_bytes: u32) -> Result<Option<Table>, GptError> {
+/// Reads the header at the disk's last block; its entries are elsewhere ([`GptTable::entries_lba`]).
+pub fn parse_backup_header(block: &[u8], lba: u64, block_bytes: u32) -> Result<Option<GptTable>, GptError> {
     if !has_signature(block, 0) {
         return Ok(None);
     }
@@ -127,7 +127,7 @@ fn guid_at(bytes: &[u8], at: usize) -> Guid {
     guid
 }
 
-fn parse_header(bytes: &[u8], at: u64, block_bytes: u32) -> Result<Table, GptError> {
+fn parse_header(bytes: &[u8], at: u64, block_bytes: u32) -> Result<GptTable, GptError> {
     let short = GptError::HeaderLength { found: 0 };
     let fixed = bytes.get(..HEADER_BYTES_MIN).ok_or(short)?;
     let length = u32_at(fixed, 12);
@@ -152,7 +152,7 @@ fn parse_header(bytes: &[u8], at: u64, block_bytes: u32) -> Result<Table, GptErr
     {
         return Err(GptError::EntryShape { count: entry_count, bytes: entry_bytes });
     }
-    Ok(Table {
+    Ok(GptTable {
         disk_guid: guid_at(fixed, 56),
         block_bytes,
         first_usable_lba: u64_at(fixed, 40),
@@ -166,7 +166,7 @@ fn parse_header(bytes: &[u8], at: u64, block_bytes: u32) -> Result<Table, GptErr
     })
 }
 
-impl Table {
+impl GptTable {
     /// Length of the array of entries in bytes.
     #[must_use]
     pub fn entries_len(&self) -> usize {
@@ -240,7 +240,7 @@ pub struct Completion {
 
 /// Moves the backup table to the disk's end, opens the space up to it, and gives the disk its
 /// GUID. `head` (the image's start, protective MBR included) is changed in place.
-pub fn complete(head: &mut [u8], table: &Table, disk_bytes: u64, disk_guid: Guid) -> Result<Completion, GptError> {
+pub fn complete(head: &mut [u8], table: &GptTable, disk_bytes: u64, disk_guid: Guid) -> Result<Completion, GptError> {
     let (block, block_u64) = (table.block_bytes as usize, u64::from(table.block_bytes));
     let blocks = disk_bytes / block_u64;
     let entries_blocks = table.entries_blocks();
@@ -274,7 +274,7 @@ pub fn complete(head: &mut [u8], table: &Table, disk_bytes: u64, disk_guid: Guid
     Ok(Completion { last_usable_lba: last_usable, backup_offset: backup_entries * block_u64, backup, stale })
 }
 
-impl Table {
+impl GptTable {
     /// The table with one more partition, in its first unused entry. `head` is the disk's start; what is to be written
     /// are its first blocks, changed in place, and the backup of the answer. The disk's end and GUID stay.
     pub fn with_partition(
@@ -365,7 +365,7 @@ pub fn create(
     header[80..84].copy_from_slice(&ENTRY_COUNT.to_le_bytes());
     header[84..88].copy_from_slice(&ENTRY_BYTES.to_le_bytes());
     header[88..92].copy_from_slice(&crc32fast::hash(entries).to_le_bytes());
-    let template = Table {
+    let template = GptTable {
         disk_guid,
         block_bytes,
         first_usable_lba: 2 + entries_blocks,

@@ -8,15 +8,15 @@ use std::{
 use firesteel_facts::{Guid, Sha256};
 
 use super::{
-    control::{Control, Phase, Progress},
-    disk::{AlignedBuffer, Disk},
+    control::{WriteControl, WritePhase, WriteProgress},
+    disk::{AlignedBuffer, WritableDisk},
     error::{DiskState, WriteError, WriteFailure},
     extent, gpt,
-    layout::{self, Layout},
-    metadata::{self, ClearError, Cleared},
+    layout::{self, ImageLayout},
+    metadata::{self, ClearError, ClearedMetadata},
     readback,
     spec::WriteSpec,
-    stream::{CHUNK_BYTES, Chunk, SourceError, Stream},
+    stream::{CHUNK_BYTES, Chunk, SourceError, WritePipeline},
 };
 
 /// One zeroing command covers at most this, so that progress and a wish to stop are not held up
@@ -27,7 +27,7 @@ const BLOCK_BYTES_USUAL: u32 = 512;
 
 /// Evidence of a finished write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteEvidence {
     pub stream_bytes: u64,
     pub stream_sha256: Sha256,
     pub raw_bytes: u64,
@@ -43,7 +43,7 @@ pub struct Written {
     /// `None`: the image has no GPT, so nothing in it was changed.
     pub table: Option<CompletedTable>,
     /// What stood on the disk before.
-    pub cleared: Cleared,
+    pub cleared: ClearedMetadata,
     /// Clearing, writing and the flush.
     pub write: Duration,
     pub readback: Duration,
@@ -58,10 +58,10 @@ pub struct CompletedTable {
 /// Writes an image and proves it. On success the disk boots it; on failure it boots nothing.
 pub fn write_image(
     source: impl Read + Send,
-    disk: &dyn Disk,
+    disk: &dyn WritableDisk,
     spec: &WriteSpec,
-    control: &dyn Control,
-) -> Result<Written, WriteError> {
+    control: &dyn WriteControl,
+) -> Result<WriteEvidence, WriteError> {
     let mut changed = false;
     run(source, disk, spec, control, &mut changed).map_err(|failure| {
         let state = match changed {
@@ -77,11 +77,11 @@ pub fn write_image(
 
 fn run(
     source: impl Read + Send,
-    disk: &dyn Disk,
+    disk: &dyn WritableDisk,
     spec: &WriteSpec,
-    control: &dyn Control,
+    control: &dyn WriteControl,
     changed: &mut bool,
-) -> Result<Written, WriteFailure> {
+) -> Result<WriteEvidence, WriteFailure> {
     let (raw_bytes, disk_bytes) = (spec.raw_bytes, disk.size_bytes());
     if raw_bytes == 0 || !raw_bytes.is_multiple_of(512) {
         return Err(WriteFailure::NotWholeSectors { raw_bytes });
@@ -91,9 +91,9 @@ fn run(
         return Err(WriteFailure::DoesNotFit { raw_bytes, disk_bytes });
     }
     let started = Instant::now();
-    let mut writer = Writer::new(disk, Layout::new(raw_bytes, disk.block_bytes()), control);
+    let mut writer = ImageWriter::new(disk, ImageLayout::new(raw_bytes, disk.block_bytes()), control);
     let (table, cleared, raw_crc) = std::thread::scope(|scope| {
-        let mut stream = Stream::start(scope, source, spec);
+        let mut stream = WritePipeline::start(scope, source, spec);
         let written = writer.write_stream(&mut stream, changed);
         // The source's own failure explains an early end best; a failure to write explains itself.
         match (written, stream.finish()) {
@@ -123,7 +123,7 @@ fn run(
     }
     drop(reader);
     let table = writer.complete(table.as_ref(), spec.disk_guid)?;
-    Ok(Written {
+    Ok(WriteEvidence {
         stream_bytes: spec.stream_bytes,
         stream_sha256: spec.stream_sha256,
         raw_bytes,
@@ -139,10 +139,10 @@ fn run(
     })
 }
 
-struct Writer<'a> {
-    disk: &'a dyn Disk,
-    control: &'a dyn Control,
-    layout: Layout,
+struct ImageWriter<'a> {
+    disk: &'a dyn WritableDisk,
+    control: &'a dyn WriteControl,
+    layout: ImageLayout,
     head: AlignedBuffer,
     tail: AlignedBuffer,
     /// Zeros that are due, so that neighbouring runs become one command.
@@ -151,8 +151,8 @@ struct Writer<'a> {
     zeroed_bytes: u64,
 }
 
-impl<'a> Writer<'a> {
-    fn new(disk: &'a dyn Disk, layout: Layout, control: &'a dyn Control) -> Self {
+impl<'a> ImageWriter<'a> {
+    fn new(disk: &'a dyn WritableDisk, layout: ImageLayout, control: &'a dyn WriteControl) -> Self {
         // Both are at most a few MiB.
         let buffer =
             |area: &std::ops::Range<u64>| AlignedBuffer::new(usize::try_from(area.end - area.start).unwrap_or(0));
@@ -164,9 +164,9 @@ impl<'a> Writer<'a> {
     /// judge the image by.
     fn write_stream(
         &mut self,
-        stream: &mut Stream<'_>,
+        stream: &mut WritePipeline<'_>,
         changed: &mut bool,
-    ) -> Result<Option<(Option<gpt::Table>, Cleared)>, WriteFailure> {
+    ) -> Result<Option<(Option<gpt::GptTable>, ClearedMetadata)>, WriteFailure> {
         let Some(mut chunk) = stream.next() else { return Ok(None) };
         if (chunk.bytes as u64) < self.layout.raw_bytes.min(CHUNK_BYTES as u64) {
             return Ok(None);
@@ -182,8 +182,8 @@ impl<'a> Writer<'a> {
             }
         })?;
         loop {
-            self.control.checkpoint(Progress {
-                phase: Phase::Writing,
+            self.control.checkpoint(WriteProgress {
+                phase: WritePhase::Writing,
                 done_bytes: chunk.offset,
                 total_bytes: self.layout.raw_bytes,
             })?;
@@ -200,7 +200,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Whether the image's table suits this disk; asked before anything is changed.
-    fn check_table(&self) -> Result<Option<gpt::Table>, WriteFailure> {
+    fn check_table(&self) -> Result<Option<gpt::GptTable>, WriteFailure> {
         let failed = |source| WriteFailure::Table { source };
         let (disk_block, image_bytes) = (self.disk.block_bytes(), self.layout.raw_bytes);
         let image_block = gpt::block_bytes_of(&self.head);
@@ -277,11 +277,11 @@ impl<'a> Writer<'a> {
     /// Makes the disk bootable: tail, backup table, and at last the head; each read back.
     fn complete(
         &mut self,
-        table: Option<&gpt::Table>,
+        table: Option<&gpt::GptTable>,
         disk_guid: Guid,
     ) -> Result<Option<CompletedTable>, WriteFailure> {
         let total_bytes = (self.head.len() + self.tail.len()) as u64;
-        self.control.checkpoint(Progress { phase: Phase::Completing, done_bytes: 0, total_bytes })?;
+        self.control.checkpoint(WriteProgress { phase: WritePhase::Completing, done_bytes: 0, total_bytes })?;
         let mut backup = None;
         let mut completed = None;
         if let Some(table) = table {
@@ -301,7 +301,11 @@ impl<'a> Writer<'a> {
         write_and_compare(self.disk, &[(0, &self.head)])?;
         let ends_bytes: usize = ends.iter().map(|(_, bytes)| bytes.len()).sum();
         self.written_bytes += (ends_bytes + self.head.len()) as u64;
-        self.control.checkpoint(Progress { phase: Phase::Completing, done_bytes: total_bytes, total_bytes })?;
+        self.control.checkpoint(WriteProgress {
+            phase: WritePhase::Completing,
+            done_bytes: total_bytes,
+            total_bytes,
+        })?;
         Ok(completed)
     }
 
@@ -327,7 +331,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Writes areas, flushes, and reads each back by a fresh descriptor.
-fn write_and_compare(disk: &dyn Disk, areas: &[(u64, &AlignedBuffer)]) -> Result<(), WriteFailure> {
+fn write_and_compare(disk: &dyn WritableDisk, areas: &[(u64, &AlignedBuffer)]) -> Result<(), WriteFailure> {
     for (offset, bytes) in areas {
         let failed = |source| WriteFailure::Write { offset: *offset, bytes: bytes.len() as u64, source };
         disk.write_at(*offset, bytes).map_err(failed)?;

@@ -10,7 +10,7 @@ pub(crate) const ZERO_RUN_BYTES_MIN: usize = 64 << 10;
 
 /// Offsets of one image on one disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct ImageLayout {
     pub(crate) raw_bytes: u64,
     /// `raw_bytes` rounded up to whole blocks of the disk; the rest is zeros.
     pub(crate) padded_bytes: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Layout {
     pub(crate) tail: Range<u64>,
 }
 
-impl Layout {
+impl ImageLayout {
     pub(crate) fn new(raw_bytes: u64, block_bytes: u32) -> Self {
         let padded_bytes = raw_bytes.next_multiple_of(u64::from(block_bytes));
         let head_end = padded_bytes.min(HEAD_BYTES as u64);
@@ -67,7 +67,7 @@ mod tests {
     proptest! {
         #[test]
         fn parts_cover_the_image(raw_blocks in 1_u64..20_000, block in prop::sample::select(vec![512_u32, 4096])) {
-            let layout = Layout::new(raw_blocks * 512, block);
+            let layout = ImageLayout::new(raw_blocks * 512, block);
             prop_assert_eq!(layout.head.start, 0);
             prop_assert_eq!(layout.head.end, layout.body.start);
             prop_assert_eq!(layout.body.end, layout.tail.start);

@@ -11,7 +11,7 @@ pub const PROTECTIVE: u8 = 0xee;
 
 /// One entry: start and length in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MbrEntry {
     /// 0x80 for the one to boot from, else 0; anything else is no table of a system that is known.
     pub flag: u8,
     pub kind: u8,
@@ -19,7 +19,7 @@ pub struct Entry {
     pub blocks: u64,
 }
 
-impl Entry {
+impl MbrEntry {
     /// Whether it holds a chain of logical partitions.
     #[must_use]
     pub fn is_extended(&self) -> bool {
@@ -30,7 +30,7 @@ impl Entry {
 /// The used entries of a sector that ends in 55 AA. `None`: it is no such sector, or it is the
 /// boot sector of a filesystem (whose code happens to stand where entries would).
 #[must_use]
-pub fn parse(sector: &[u8]) -> Option<Vec<Entry>> {
+pub fn parse(sector: &[u8]) -> Option<Vec<MbrEntry>> {
     let sector = sector.get(..512)?;
     let all = all(sector)?;
     let is_table = sector.ends_with(&SIGNATURE) && all.iter().all(|entry| entry.flag & 0x7f == 0);
@@ -40,10 +40,10 @@ pub fn parse(sector: &[u8]) -> Option<Vec<Entry>> {
 /// The used entries of anything that some reader may take for a table: for guards, which rather look at too much. A
 /// sector without 55 AA counts where it has nothing but what a table has.
 #[must_use]
-pub fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
+pub fn entries(sector: &[u8]) -> Option<Vec<MbrEntry>> {
     let sector = sector.get(..512)?;
     let all = all(sector)?;
-    let is_usual = |entry: &Entry| {
+    let is_usual = |entry: &MbrEntry| {
         let is_unused = (entry.kind, entry.first, entry.blocks) == (0, 0, 0);
         matches!(entry.flag, 0 | 0x80) && (is_unused || entry.kind != 0 && entry.first != 0 && entry.blocks != 0)
     };
@@ -52,10 +52,10 @@ pub fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
     (is_table && (!used.is_empty() || sector.ends_with(&SIGNATURE))).then_some(used)
 }
 
-fn all(sector: &[u8]) -> Option<Vec<Entry>> {
+fn all(sector: &[u8]) -> Option<Vec<MbrEntry>> {
     let number = |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
     let entries = sector.get(446..510)?.chunks_exact(16);
-    let entry = |entry: &[u8]| Entry {
+    let entry = |entry: &[u8]| MbrEntry {
         flag: entry[0],
         kind: entry[4],
         first: number(&entry[8..12]),
@@ -64,6 +64,6 @@ fn all(sector: &[u8]) -> Option<Vec<Entry>> {
     Some(entries.map(entry).collect())
 }
 
-fn used(entries: Vec<Entry>) -> Vec<Entry> {
+fn used(entries: Vec<MbrEntry>) -> Vec<MbrEntry> {
     entries.into_iter().filter(|entry| entry.kind != 0 && entry.blocks != 0).collect()
 }

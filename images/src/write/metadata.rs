@@ -5,10 +5,10 @@
 use std::{io, ops::Range};
 
 use super::{
-    control::{Aborted, Control, Phase, Progress},
-    disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader, read_unaligned},
+    control::{Aborted, WriteControl, WritePhase, WriteProgress},
+    disk::{ALIGNMENT_BYTES, AlignedBuffer, DiskReader, WritableDisk, read_unaligned},
     gpt, mbr,
-    signature::{self, EDGE_BYTES, Signature},
+    signature::{self, DiskSignature, EDGE_BYTES},
 };
 
 /// Old partitions that are looked at. Hostile tables can name thousands; real ones do not.
@@ -17,17 +17,17 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// What was found and cleared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleared {
-    pub found: Vec<Signature>,
+pub struct ClearedMetadata {
+    pub found: Vec<DiskSignature>,
     /// Bytes read back as zeros by a fresh descriptor after a flush.
     pub verified_bytes: u64,
 }
 
-impl Cleared {
+impl ClearedMetadata {
     /// `gpt at 512`, `ext4 at 1049656`, …: what a finished write says about the past of the disk, for people.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.found.iter().map(Signature::to_string).collect()
+        self.found.iter().map(DiskSignature::to_string).collect()
     }
 }
 
@@ -49,12 +49,12 @@ pub enum ClearError {
 
 /// What the disk holds now, without changing it. An area that cannot be read is named
 /// `unreadable`.
-pub fn inspect(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Vec<Signature> {
+pub fn inspect(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Vec<DiskSignature> {
     scan(reader, size_bytes, block_bytes).0
 }
 
 /// Clears both partition tables and all old signatures, and proves it by reading back.
-pub fn clear(disk: &dyn Disk, control: &dyn Control) -> Result<Cleared, ClearError> {
+pub fn clear(disk: &dyn WritableDisk, control: &dyn WriteControl) -> Result<ClearedMetadata, ClearError> {
     let reader = disk.reader().map_err(|source| ClearError::Reopen { source })?;
     let (found, mut areas) = scan(&*reader, disk.size_bytes(), disk.block_bytes());
     drop(reader);
@@ -74,12 +74,12 @@ pub fn clear(disk: &dyn Disk, control: &dyn Control) -> Result<Cleared, ClearErr
     disk.flush().map_err(|source| ClearError::Flush { source })?;
     let verified_bytes = verify_zero(disk, merge([areas, tables].concat(), disk.size_bytes()))?;
     step(control, total_bytes, total_bytes)?;
-    Ok(Cleared { found, verified_bytes })
+    Ok(ClearedMetadata { found, verified_bytes })
 }
 
 /// Makes a disk that was partly written unbootable: both tables are zeroed and read back. Goes on
 /// to the second when the first fails.
-pub(crate) fn clear_tables(disk: &dyn Disk) -> Result<(), ClearError> {
+pub(crate) fn clear_tables(disk: &dyn WritableDisk) -> Result<(), ClearError> {
     let tables = merge(edges(0..disk.size_bytes()), disk.size_bytes());
     let written: Vec<Result<(), ClearError>> = tables.iter().map(|table| zero(disk, table)).collect();
     let flushed = disk.flush().map_err(|source| ClearError::Flush { source });
@@ -88,11 +88,13 @@ pub(crate) fn clear_tables(disk: &dyn Disk) -> Result<(), ClearError> {
     verify_zero(disk, tables).map(drop)
 }
 
-fn step(control: &dyn Control, done_bytes: u64, total_bytes: u64) -> Result<(), ClearError> {
-    control.checkpoint(Progress { phase: Phase::Clearing, done_bytes, total_bytes }).map_err(ClearError::Aborted)
+fn step(control: &dyn WriteControl, done_bytes: u64, total_bytes: u64) -> Result<(), ClearError> {
+    control
+        .checkpoint(WriteProgress { phase: WritePhase::Clearing, done_bytes, total_bytes })
+        .map_err(ClearError::Aborted)
 }
 
-fn zero(disk: &dyn Disk, area: &Range<u64>) -> Result<(), ClearError> {
+fn zero(disk: &dyn WritableDisk, area: &Range<u64>) -> Result<(), ClearError> {
     // Written, not zeroed by command: a drive whose zeroing command lies must not keep old tables.
     let zeros = AlignedBuffer::new(PIECE_BYTES);
     for piece in pieces(area) {
@@ -106,7 +108,7 @@ fn zero(disk: &dyn Disk, area: &Range<u64>) -> Result<(), ClearError> {
     Ok(())
 }
 
-fn verify_zero(disk: &dyn Disk, areas: Vec<Range<u64>>) -> Result<u64, ClearError> {
+fn verify_zero(disk: &dyn WritableDisk, areas: Vec<Range<u64>>) -> Result<u64, ClearError> {
     let reader = disk.reader().map_err(|source| ClearError::Reopen { source })?;
     let mut buffer = AlignedBuffer::new(PIECE_BYTES);
     let mut verified_bytes = 0;
@@ -155,8 +157,8 @@ fn merge(mut areas: Vec<Range<u64>>, size_bytes: u64) -> Vec<Range<u64>> {
 }
 
 /// Signatures on the disk and in its partitions, and the areas to clear.
-fn scan(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> (Vec<Signature>, Vec<Range<u64>>) {
-    let disk = View { reader, size_bytes, block_bytes };
+fn scan(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> (Vec<DiskSignature>, Vec<Range<u64>>) {
+    let disk = DiskWindow { reader, size_bytes, block_bytes };
     let (mut found, partitions) = disk.tables();
     let mut areas = Vec::new();
     for region in std::iter::once(0..size_bytes).chain(partitions) {
@@ -172,27 +174,27 @@ fn scan(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> (Vec<Sign
     (found, areas)
 }
 
-struct View<'a> {
+struct DiskWindow<'a> {
     reader: &'a dyn DiskReader,
     size_bytes: u64,
     block_bytes: u32,
 }
 
-impl View<'_> {
+impl DiskWindow<'_> {
     fn read(&self, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         read_unaligned(self.reader, self.block_bytes, offset, bytes)
     }
 
     /// Names of the partition tables, and where the partitions of all of them lie.
-    fn tables(&self) -> (Vec<Signature>, Vec<Range<u64>>) {
+    fn tables(&self) -> (Vec<DiskSignature>, Vec<Range<u64>>) {
         let (mut found, mut partitions) = (Vec::new(), Vec::new());
         let block = u64::from(self.block_bytes);
         let primary = self.read(0, EDGE_BYTES.min(self.size_bytes)).unwrap_or_default();
         if gpt::block_bytes_of(&primary).is_some() {
-            found.push(Signature { name: "gpt".to_owned(), offset: block });
+            found.push(DiskSignature { name: "gpt".to_owned(), offset: block });
         } else if mbr::parse(&primary).is_some_and(|entries| !entries.is_empty()) {
-            found.push(Signature { name: "dos".to_owned(), offset: 0x1fe });
+            found.push(DiskSignature { name: "dos".to_owned(), offset: 0x1fe });
         }
         // Old tables may have been made for another block size than the disk shows now.
         for block_bytes in [512, 4096] {
@@ -201,7 +203,7 @@ impl View<'_> {
             }
         }
         if let Some(backup) = self.backup_table() {
-            found.push(Signature { name: "gpt".to_owned(), offset: (self.size_bytes / block - 1) * block });
+            found.push(DiskSignature { name: "gpt".to_owned(), offset: (self.size_bytes / block - 1) * block });
             partitions.extend(backup.iter().flat_map(regions));
         }
         partitions.extend(self.mbr_partitions(&primary));
@@ -217,7 +219,7 @@ impl View<'_> {
     }
 
     /// `Some(None)`: there is a backup header, but it does not lead to valid entries.
-    fn backup_table(&self) -> Option<Option<gpt::Table>> {
+    fn backup_table(&self) -> Option<Option<gpt::GptTable>> {
         let block = u64::from(self.block_bytes);
         let last = (self.size_bytes / block).checked_sub(1)?;
         let header = self.read(last * block, block).ok()?;
@@ -268,17 +270,17 @@ impl View<'_> {
     }
 
     /// Signatures inside one region; offsets from the start of the disk.
-    fn signatures(&self, region: &Range<u64>) -> Vec<Signature> {
+    fn signatures(&self, region: &Range<u64>) -> Vec<DiskSignature> {
         let size = region.end - region.start;
         let edge = EDGE_BYTES.min(size);
         let mut found = Vec::new();
-        let mut add = |offset: u64, read: io::Result<Vec<u8>>, find: &dyn Fn(&[u8]) -> Vec<Signature>| match read {
+        let mut add = |offset: u64, read: io::Result<Vec<u8>>, find: &dyn Fn(&[u8]) -> Vec<DiskSignature>| match read {
             Ok(bytes) => found.extend(
                 find(&bytes)
                     .into_iter()
-                    .map(|Signature { name, offset }| Signature { name, offset: region.start + offset }),
+                    .map(|DiskSignature { name, offset }| DiskSignature { name, offset: region.start + offset }),
             ),
-            Err(_) => found.push(Signature { name: "unreadable".to_owned(), offset: region.start + offset }),
+            Err(_) => found.push(DiskSignature { name: "unreadable".to_owned(), offset: region.start + offset }),
         };
         add(0, self.read(region.start, edge), &signature::in_start);
         add(size - edge, self.read(region.end - edge, edge), &|bytes| signature::in_end(bytes, size));
@@ -286,7 +288,7 @@ impl View<'_> {
             if offset.saturating_add(bytes as u64) <= size {
                 add(offset, self.read(region.start + offset, bytes as u64), &|bytes| {
                     let name = signature::name_of_deep(offset, bytes);
-                    name.map(|name| Signature { name: name.to_owned(), offset }).into_iter().collect()
+                    name.map(|name| DiskSignature { name: name.to_owned(), offset }).into_iter().collect()
                 });
             }
         }
@@ -294,7 +296,7 @@ impl View<'_> {
     }
 }
 
-fn regions(table: &gpt::Table) -> Vec<Range<u64>> {
+fn regions(table: &gpt::GptTable) -> Vec<Range<u64>> {
     let block_bytes = table.block_bytes;
     let region = |partition: &gpt::Partition| {
         let start = partition.offset_bytes(block_bytes);

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Any failure after the first change zeroes both tables again. The module knows no plan, no
-//! network and no report: `Control` is how its caller watches, pauses and stops it.
+//! network and no report: `WriteControl` is how its caller watches, pauses and stops it.
 //!
 //! The readers of partition tables and signatures are pure, and imports use them too: of this module they are all that the
 //! feature `import` compiles.
@@ -45,22 +45,22 @@ mod sys;
 mod table;
 
 #[cfg(feature = "write")]
-pub use control::{Aborted, Control, Phase, Progress, Unattended};
+pub use control::{Aborted, Unattended, WriteControl, WritePhase, WriteProgress};
 #[cfg(feature = "write")]
-pub use disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader};
+pub use disk::{ALIGNMENT_BYTES, AlignedBuffer, DiskReader, WritableDisk};
 #[cfg(feature = "write")]
 pub use error::{DiskState, WriteError, WriteFailure};
 pub use extent::{PartitionBeyondEnd, PartitionName};
 #[cfg(feature = "write")]
-pub use image::{CompletedTable, Written, write_image};
+pub use image::{CompletedTable, WriteEvidence, write_image};
 #[cfg(feature = "write")]
-pub use metadata::{ClearError, Cleared};
-pub use signature::Signature;
+pub use metadata::{ClearError, ClearedMetadata};
+pub use signature::DiskSignature;
 #[cfg(feature = "write")]
 pub use spec::WriteSpec;
 #[cfg(feature = "write")]
 pub use stream::SourceError;
 #[cfg(feature = "write")]
-pub use sys::{Device, Inspected, OpenError};
+pub use sys::{DiskOpenError, ExclusiveDisk, Inspected};
 #[cfg(feature = "write")]
 pub use table::{ReadTableError, read_table};

@@ -14,8 +14,8 @@ use std::io;
 use firesteel_facts::Guid;
 
 use super::{
-    disk::{AlignedBuffer, Disk, read_unaligned},
-    gpt::{GptError, HEAD_BYTES, Partition, Table},
+    disk::{AlignedBuffer, WritableDisk, read_unaligned},
+    gpt::{GptError, GptTable, HEAD_BYTES, Partition},
     signature::EDGE_BYTES,
 };
 
@@ -24,7 +24,7 @@ const ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// What the new partition is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NewPartition {
     pub name: String,
     pub type_guid: Guid,
     pub guid: Guid,
@@ -59,7 +59,7 @@ pub enum AddError {
 
 /// Where the partition goes: at the end of the last free space that is large enough, so that the partitions before it
 /// can still grow. Pure.
-pub fn place(table: &Table, wanted: &Wanted) -> Result<Partition, AddError> {
+pub fn place(table: &GptTable, wanted: &NewPartition) -> Result<Partition, AddError> {
     let block = u64::from(table.block_bytes);
     let alignment = ALIGNMENT_BYTES / block;
     let blocks = wanted.size_bytes.div_ceil(block).max(1);
@@ -102,7 +102,12 @@ pub fn place(table: &Table, wanted: &Wanted) -> Result<Partition, AddError> {
 
 /// Adds the partition with this content at its start, and proves both by reading back. Says where it is, and gives the
 /// content as it was read from the medium.
-pub fn add(disk: &dyn Disk, table: &Table, wanted: &Wanted, content: &[u8]) -> Result<(Partition, Vec<u8>), AddError> {
+pub fn add(
+    disk: &dyn WritableDisk,
+    table: &GptTable,
+    wanted: &NewPartition,
+    content: &[u8],
+) -> Result<(Partition, Vec<u8>), AddError> {
     let partition = place(table, wanted)?;
     // Only what the table may take: boot code and whatever else lies behind it is not written again.
     let own_bytes = table.first_usable_lba.saturating_mul(u64::from(table.block_bytes)).min(disk.size_bytes());
@@ -126,7 +131,12 @@ pub fn add(disk: &dyn Disk, table: &Table, wanted: &Wanted, content: &[u8]) -> R
 
 /// Writes a content to the start of a partition that is there, clears what else could be taken for a filesystem at its
 /// edges, and proves both. Gives the content as it was read from the medium.
-pub fn fill(disk: &dyn Disk, table: &Table, partition: &Partition, content: &[u8]) -> Result<Vec<u8>, AddError> {
+pub fn fill(
+    disk: &dyn WritableDisk,
+    table: &GptTable,
+    partition: &Partition,
+    content: &[u8],
+) -> Result<Vec<u8>, AddError> {
     let size_bytes = partition.size_bytes(table.block_bytes);
     let too_large = || AddError::Content { bytes: content.len() as u64, size_bytes };
     let length = |bytes: u64| usize::try_from(bytes).map_err(|_| too_large());
@@ -148,7 +158,7 @@ pub fn fill(disk: &dyn Disk, table: &Table, partition: &Partition, content: &[u8
     Ok(found)
 }
 
-fn write(disk: &dyn Disk, offset: u64, content: &[u8]) -> Result<(), AddError> {
+fn write(disk: &dyn WritableDisk, offset: u64, content: &[u8]) -> Result<(), AddError> {
     if content.is_empty() {
         return Ok(());
     }
@@ -157,12 +167,12 @@ fn write(disk: &dyn Disk, offset: u64, content: &[u8]) -> Result<(), AddError> {
     disk.write_at(offset, &buffer).map_err(|source| AddError::Write { offset, bytes: content.len(), source })
 }
 
-fn flush(disk: &dyn Disk) -> Result<(), AddError> {
+fn flush(disk: &dyn WritableDisk) -> Result<(), AddError> {
     disk.flush().map_err(|source| AddError::Flush { source })
 }
 
 /// Compares what is on the medium, by a fresh descriptor.
-fn same(disk: &dyn Disk, offset: u64, expected: &[u8]) -> Result<Vec<u8>, AddError> {
+fn same(disk: &dyn WritableDisk, offset: u64, expected: &[u8]) -> Result<Vec<u8>, AddError> {
     if expected.is_empty() {
         return Ok(Vec::new());
     }

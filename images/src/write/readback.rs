@@ -5,10 +5,10 @@ use std::{io, sync::mpsc::sync_channel, thread};
 use firesteel_facts::{Hasher, Sha256};
 
 use super::{
-    control::{Control, Phase, Progress},
+    control::{WriteControl, WritePhase, WriteProgress},
     disk::{AlignedBuffer, DiskReader},
     error::WriteFailure,
-    layout::Layout,
+    layout::ImageLayout,
     stream::CHUNK_BYTES,
 };
 
@@ -19,10 +19,10 @@ const BUFFERS: usize = 3;
 /// which are not written yet, from memory.
 pub(crate) fn digest(
     reader: &dyn DiskReader,
-    layout: &Layout,
+    layout: &ImageLayout,
     head: &[u8],
     tail: &[u8],
-    control: &dyn Control,
+    control: &dyn WriteControl,
 ) -> Result<(Sha256, u32), WriteFailure> {
     let mut hasher = Hasher::new();
     let mut crc = crc32fast::Hasher::new();
@@ -51,7 +51,7 @@ pub(crate) fn digest(
         let total_bytes = layout.body.end - layout.body.start;
         let mut done_bytes = 0;
         for (buffer, bytes, offset, result) in full_receiver.iter() {
-            control.checkpoint(Progress { phase: Phase::ReadingBack, done_bytes, total_bytes })?;
+            control.checkpoint(WriteProgress { phase: WritePhase::ReadingBack, done_bytes, total_bytes })?;
             result.map_err(|source| WriteFailure::ReadBack { offset, source })?;
             hasher.update(&buffer[..bytes]);
             crc.update(&buffer[..bytes]);

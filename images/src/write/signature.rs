@@ -9,14 +9,14 @@ pub const EDGE_BYTES: u64 = 1 << 20;
 
 /// One signature that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Signature {
+pub struct DiskSignature {
     /// As blkid names it: `gpt`, `ext4`, `LVM2_member`, …
     pub name: String,
     /// Where the magic bytes stand, from the start of the disk.
     pub offset: u64,
 }
 
-impl fmt::Display for Signature {
+impl fmt::Display for DiskSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.name, self.offset)
     }
@@ -109,21 +109,21 @@ pub fn name_of_deep(offset: u64, bytes: &[u8]) -> Option<&'static str> {
 
 /// Signatures in the first bytes of a disk or partition; offsets from its start.
 #[must_use]
-pub fn in_start(bytes: &[u8]) -> Vec<Signature> {
-    let mut found: Vec<Signature> =
+pub fn in_start(bytes: &[u8]) -> Vec<DiskSignature> {
+    let mut found: Vec<DiskSignature> =
         FROM_START.iter().filter(|magic| holds(bytes, magic.offset, magic.bytes)).map(named).collect();
     if holds(bytes, 0x438, &[0x53, 0xef]) {
-        found.push(Signature { name: ext_generation(bytes).to_owned(), offset: 0x438 });
+        found.push(DiskSignature { name: ext_generation(bytes).to_owned(), offset: 0x438 });
     }
     for label in [0, ZFS_LABEL_BYTES] {
-        found.extend(zfs_label(bytes, label).map(|offset| Signature { name: "zfs_member".to_owned(), offset }));
+        found.extend(zfs_label(bytes, label).map(|offset| DiskSignature { name: "zfs_member".to_owned(), offset }));
     }
     found
 }
 
 /// Signatures in the last bytes of a disk or partition of `size_bytes`; offsets from its start.
 #[must_use]
-pub fn in_end(bytes: &[u8], size_bytes: u64) -> Vec<Signature> {
+pub fn in_end(bytes: &[u8], size_bytes: u64) -> Vec<DiskSignature> {
     let Some(base) = size_bytes.checked_sub(bytes.len() as u64) else { return Vec::new() };
     let mut found = Vec::new();
     let mut look = |name: &str, offset: Option<u64>, magic: &[u8]| {
@@ -131,7 +131,7 @@ pub fn in_end(bytes: &[u8], size_bytes: u64) -> Vec<Signature> {
         if let (Some(offset), Some(inside)) = (offset, inside)
             && holds(bytes, inside, magic)
         {
-            found.push(Signature { name: name.to_owned(), offset });
+            found.push(DiskSignature { name: name.to_owned(), offset });
         }
     };
     for magic in FROM_END {
@@ -145,13 +145,13 @@ pub fn in_end(bytes: &[u8], size_bytes: u64) -> Vec<Signature> {
     let aligned = size_bytes / ZFS_LABEL_BYTES * ZFS_LABEL_BYTES;
     for label in [2, 1].into_iter().filter_map(|count| aligned.checked_sub(count * ZFS_LABEL_BYTES)) {
         let inside = label.checked_sub(base).and_then(|inside| zfs_label(bytes, inside));
-        found.extend(inside.map(|offset| Signature { name: "zfs_member".to_owned(), offset: base + offset }));
+        found.extend(inside.map(|offset| DiskSignature { name: "zfs_member".to_owned(), offset: base + offset }));
     }
     found
 }
 
-fn named(magic: &Magic) -> Signature {
-    Signature { name: magic.name.to_owned(), offset: magic.offset }
+fn named(magic: &Magic) -> DiskSignature {
+    DiskSignature { name: magic.name.to_owned(), offset: magic.offset }
 }
 
 fn holds(bytes: &[u8], offset: u64, magic: &[u8]) -> bool {

@@ -33,7 +33,7 @@ const PIECES: usize = 16;
 /// 128 MiB, what `zstd` itself accepts unasked; importers make frames far below it.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// A part of the raw image. Its buffer returns to the pool by [`Stream::give_back`].
+/// A part of the raw image. Its buffer returns to the pool by [`WritePipeline::give_back`].
 pub(crate) struct Chunk {
     pub(crate) offset: u64,
     /// Valid bytes at the start of the buffer.
@@ -65,7 +65,7 @@ pub enum SourceError {
 }
 
 /// The running stages.
-pub(crate) struct Stream<'scope> {
+pub(crate) struct WritePipeline<'scope> {
     chunks: Option<Receiver<Chunk>>,
     pool: Sender<AlignedBuffer>,
     download: ScopedJoinHandle<'scope, Result<(u64, Sha256), SourceError>>,
@@ -73,7 +73,7 @@ pub(crate) struct Stream<'scope> {
     spec: WriteSpec,
 }
 
-impl<'scope> Stream<'scope> {
+impl<'scope> WritePipeline<'scope> {
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         source: impl Read + Send + 'scope,
@@ -98,7 +98,7 @@ impl<'scope> Stream<'scope> {
         }
     }
 
-    /// The next chunk in order; `None` at the end, also at an early one: [`Stream::finish`] tells.
+    /// The next chunk in order; `None` at the end, also at an early one: [`WritePipeline::finish`] tells.
     pub(crate) fn next(&mut self) -> Option<Chunk> {
         self.chunks.as_ref()?.recv().ok()
     }

@@ -15,7 +15,7 @@ use std::{
 
 use nix::{errno::Errno, fcntl::OFlag};
 
-use super::disk::{ALIGNMENT_BYTES, AlignedBuffer, Disk, DiskReader};
+use super::disk::{ALIGNMENT_BYTES, AlignedBuffer, DiskReader, WritableDisk};
 
 mod ioctl {
     // Numbers from the kernel's include/uapi/linux/fs.h.
@@ -28,24 +28,24 @@ mod ioctl {
 
 /// A whole disk, opened exclusively: nothing on it is mounted, assembled or opened so by others.
 #[derive(Debug)]
-pub struct Device {
+pub struct ExclusiveDisk {
     path: PathBuf,
     file: File,
-    kind: Kind,
+    kind: DiskFileKind,
     number: u64,
     size_bytes: u64,
     block_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DiskFileKind {
     Block,
     Regular,
 }
 
 /// Why a disk could not be opened for writing.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum DiskOpenError {
     #[error("{path} is in use: something on it is mounted or assembled, or another program has it")]
     Busy { path: PathBuf },
     #[error("opening {path} exclusively for direct I/O")]
@@ -60,9 +60,9 @@ pub enum OpenError {
     BlockSize { path: PathBuf, block_bytes: i64 },
 }
 
-impl Device {
+impl ExclusiveDisk {
     /// Opens a whole disk such as `/dev/nvme0n1`.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: &Path) -> Result<Self, DiskOpenError> {
         let own = || path.to_path_buf();
         let file = OpenOptions::new()
             .read(true)
@@ -70,15 +70,15 @@ impl Device {
             .custom_flags((OFlag::O_DIRECT | OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
             .open(path)
             .map_err(|source| match source.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::EBUSY) => OpenError::Busy { path: own() },
-                Some(Errno::EROFS) => OpenError::ReadOnly { path: own() },
-                _ => OpenError::Open { path: own(), source },
+                Some(Errno::EBUSY) => DiskOpenError::Busy { path: own() },
+                Some(Errno::EROFS) => DiskOpenError::ReadOnly { path: own() },
+                _ => DiskOpenError::Open { path: own(), source },
             })?;
-        let metadata = file.metadata().map_err(|source| OpenError::Size { path: own(), source })?;
+        let metadata = file.metadata().map_err(|source| DiskOpenError::Size { path: own(), source })?;
         if !metadata.file_type().is_block_device() {
-            return Err(OpenError::NotABlockDevice { path: own() });
+            return Err(DiskOpenError::NotABlockDevice { path: own() });
         }
-        let size = |errno: Errno| OpenError::Size { path: own(), source: errno.into() };
+        let size = |errno: Errno| DiskOpenError::Size { path: own(), source: errno.into() };
         let (mut bytes, mut block, mut read_only) = (0_usize, 0_i32, 0_i32);
         // SAFETY: the descriptor is open and BLKGETSIZE64 writes one u64 (the kernel's `size_t` on
         // the 64-bit targets that we build for) to the pointer, which is valid for the call.
@@ -88,16 +88,16 @@ impl Device {
         // SAFETY: as above; BLKROGET writes one int.
         unsafe { ioctl::blkroget(file.as_raw_fd(), &raw mut read_only) }.map_err(size)?;
         if read_only != 0 {
-            return Err(OpenError::ReadOnly { path: own() });
+            return Err(DiskOpenError::ReadOnly { path: own() });
         }
         if block != 512 && block != 4096 {
-            return Err(OpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
+            return Err(DiskOpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
         }
         let block_bytes = block.unsigned_abs();
         Ok(Self {
             path: own(),
             file,
-            kind: Kind::Block,
+            kind: DiskFileKind::Block,
             number: metadata.rdev(),
             size_bytes: bytes as u64,
             block_bytes,
@@ -105,7 +105,7 @@ impl Device {
     }
 
     /// Opens a file that stands for a disk of its length (rounded down to whole blocks).
-    pub fn open_file(path: &Path, block_bytes: u32) -> Result<Self, OpenError> {
+    pub fn open_file(path: &Path, block_bytes: u32) -> Result<Self, DiskOpenError> {
         let own = || path.to_path_buf();
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -116,17 +116,17 @@ impl Device {
             .custom_flags(OFlag::O_DIRECT.bits())
             .open(path)
             .or_else(|_| options.open(path))
-            .map_err(|source| OpenError::Open { path: own(), source })?;
-        let metadata = file.metadata().map_err(|source| OpenError::Size { path: own(), source })?;
+            .map_err(|source| DiskOpenError::Open { path: own(), source })?;
+        let metadata = file.metadata().map_err(|source| DiskOpenError::Size { path: own(), source })?;
         if !metadata.is_file() {
-            return Err(OpenError::NotABlockDevice { path: own() });
+            return Err(DiskOpenError::NotABlockDevice { path: own() });
         }
         let block = u64::from(block_bytes);
         if block != 512 && block != 4096 {
-            return Err(OpenError::BlockSize { path: own(), block_bytes: i64::from(block_bytes) });
+            return Err(DiskOpenError::BlockSize { path: own(), block_bytes: i64::from(block_bytes) });
         }
         let size_bytes = metadata.len() / block * block;
-        Ok(Self { path: own(), file, kind: Kind::Regular, number: metadata.ino(), size_bytes, block_bytes })
+        Ok(Self { path: own(), file, kind: DiskFileKind::Regular, number: metadata.ino(), size_bytes, block_bytes })
     }
 
     #[must_use]
@@ -150,8 +150,8 @@ impl Device {
     fn zero_by_device(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         match self.kind {
             // SAFETY: the descriptor is open; BLKZEROOUT reads two u64 (start, length).
-            Kind::Block => unsafe { ioctl::blkzeroout(self.file.as_raw_fd(), &[offset, bytes]) }.map(drop),
-            Kind::Regular => {
+            DiskFileKind::Block => unsafe { ioctl::blkzeroout(self.file.as_raw_fd(), &[offset, bytes]) }.map(drop),
+            DiskFileKind::Regular => {
                 let flags =
                     nix::fcntl::FallocateFlags::FALLOC_FL_PUNCH_HOLE | nix::fcntl::FallocateFlags::FALLOC_FL_KEEP_SIZE;
                 let (offset, bytes) = (
@@ -177,7 +177,7 @@ impl Device {
     }
 }
 
-impl Disk for Device {
+impl WritableDisk for ExclusiveDisk {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -212,8 +212,8 @@ impl Disk for Device {
         let direct = options.clone().custom_flags((OFlag::O_DIRECT | OFlag::O_CLOEXEC).bits()).open(&self.path);
         let file = match (self.kind, direct) {
             (_, Ok(file)) => file,
-            (Kind::Regular, Err(_)) => options.open(&self.path)?,
-            (Kind::Block, Err(error)) => return Err(error),
+            (DiskFileKind::Regular, Err(_)) => options.open(&self.path)?,
+            (DiskFileKind::Block, Err(error)) => return Err(error),
         };
         // The name must not have come to mean another disk in the meantime.
         let (ours, opened) = (self.file.metadata()?, file.metadata()?);
@@ -239,7 +239,7 @@ impl DiskReader for DeviceReader {
 #[derive(Debug)]
 pub struct Inspected {
     file: File,
-    /// As [`Device::number`].
+    /// As [`ExclusiveDisk::number`].
     pub number: u64,
     pub size_bytes: u64,
     pub block_bytes: u32,
@@ -247,25 +247,25 @@ pub struct Inspected {
 
 impl Inspected {
     /// Opens a disk for reading past the page cache.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: &Path) -> Result<Self, DiskOpenError> {
         let own = || path.to_path_buf();
         let file = OpenOptions::new()
             .read(true)
             .custom_flags((OFlag::O_DIRECT | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).bits())
             .open(path)
-            .map_err(|source| OpenError::Open { path: own(), source })?;
-        let metadata = file.metadata().map_err(|source| OpenError::Size { path: own(), source })?;
+            .map_err(|source| DiskOpenError::Open { path: own(), source })?;
+        let metadata = file.metadata().map_err(|source| DiskOpenError::Size { path: own(), source })?;
         if !metadata.file_type().is_block_device() {
-            return Err(OpenError::NotABlockDevice { path: own() });
+            return Err(DiskOpenError::NotABlockDevice { path: own() });
         }
-        let size = |errno: Errno| OpenError::Size { path: own(), source: errno.into() };
+        let size = |errno: Errno| DiskOpenError::Size { path: own(), source: errno.into() };
         let (mut bytes, mut block) = (0_usize, 0_i32);
-        // SAFETY: as in `Device::open`.
+        // SAFETY: as in `ExclusiveDisk::open`.
         unsafe { ioctl::blkgetsize64(file.as_raw_fd(), &raw mut bytes) }.map_err(size)?;
-        // SAFETY: as in `Device::open`.
+        // SAFETY: as in `ExclusiveDisk::open`.
         unsafe { ioctl::blksszget(file.as_raw_fd(), &raw mut block) }.map_err(size)?;
         if block <= 0 || ALIGNMENT_BYTES as i64 % i64::from(block) != 0 {
-            return Err(OpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
+            return Err(DiskOpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
         }
         Ok(Self { file, number: metadata.rdev(), size_bytes: bytes as u64, block_bytes: block.unsigned_abs() })
     }

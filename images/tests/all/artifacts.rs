@@ -11,8 +11,11 @@ use std::{
 use firesteel_dial::{Dialer, Targets};
 use firesteel_facts::Sha256;
 use firesteel_images::{
-    http::{HttpError, Limits},
-    import::{Acquired, Acquirer, ArtifactError, ImageStore, Role, SignatureState, Stage, Stored, Wanted, WebClient},
+    http::{DownloadLimits, HttpError},
+    import::{
+        Acquired, Acquirer, AcquisitionStage, ArtifactError, ArtifactRequest, ImageStore, SignatureState,
+        StoredArtifact, StoredFileRole, WebClient,
+    },
     openpgp::{Keyring, SignatureError},
 };
 
@@ -40,12 +43,12 @@ pub(crate) fn web() -> WebClient {
 pub(crate) fn acquirer(dir: &Path) -> Acquirer {
     // No test waits for a stall here, and some hold a download for long.
     let (pause, stall) = (Duration::from_millis(1), Duration::from_secs(300));
-    let limits = Limits { attempts_max: 3, pause, stall, ..Limits::default() };
+    let limits = DownloadLimits { attempts_max: 3, pause, stall, ..DownloadLimits::default() };
     Acquirer::new(ImageStore::open(dir).unwrap(), None, web()).with_limits(limits)
 }
 
-pub(crate) fn wanted(url: &str, sha256: Sha256) -> Wanted {
-    Wanted {
+pub(crate) fn wanted(url: &str, sha256: Sha256) -> ArtifactRequest {
+    ArtifactRequest {
         url: url.to_owned(),
         sha256,
         uncompressed_sha256: None,
@@ -64,14 +67,17 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 }
 
 /// What an acquisition gave, and what it told on its way.
-pub(crate) async fn acquire(dir: &Path, wanted: &Wanted) -> (Result<Acquired, ArtifactError>, Vec<Stage>) {
+pub(crate) async fn acquire(
+    dir: &Path,
+    wanted: &ArtifactRequest,
+) -> (Result<Acquired, ArtifactError>, Vec<AcquisitionStage>) {
     acquire_with(&acquirer(dir), wanted).await
 }
 
 pub(crate) async fn acquire_with(
     acquirer: &Acquirer,
-    wanted: &Wanted,
-) -> (Result<Acquired, ArtifactError>, Vec<Stage>) {
+    wanted: &ArtifactRequest,
+) -> (Result<Acquired, ArtifactError>, Vec<AcquisitionStage>) {
     let stages = Arc::new(Mutex::new(Vec::new()));
     let told = stages.clone();
     let result = acquirer.acquire_artifact(wanted, Arc::new(move |stage| told.lock().unwrap().push(stage))).await;
@@ -81,8 +87,8 @@ pub(crate) async fn acquire_with(
 
 pub(crate) fn image_of(acquired: &Acquired) -> Sha256 {
     match &acquired.stored {
-        Stored::Image(image) => image.meta.raw_sha256,
-        Stored::File(file) => file.meta.sha256,
+        StoredArtifact::Image(image) => image.meta.raw_sha256,
+        StoredArtifact::File(file) => file.meta.sha256,
     }
 }
 
@@ -97,7 +103,7 @@ async fn an_artifact_is_verified_in_every_way_and_fetched_once() {
     let half = bytes.len() as u64 / 2;
     let url = server.put(PATH, File::of(&bytes).with(&[Fault::Cut(half)]));
     let signature_url = server.put("/sig", File::of(&sign(&secret, &bytes)));
-    let wanted = Wanted {
+    let wanted = ArtifactRequest {
         uncompressed_sha256: Some(Sha256::of(&image)),
         signature_url: Some(signature_url),
         keyring: Some(keyring.clone()),
@@ -107,7 +113,7 @@ async fn an_artifact_is_verified_in_every_way_and_fetched_once() {
     assert_eq!(image_of(&first), Sha256::of(&image));
     assert_eq!(first.signature, SignatureState::Good { fingerprint: keyring.fingerprints()[0].clone() });
     assert!(first.is_seen_here);
-    let Stored::Image(stored) = &first.stored else { panic!("{first:?}") };
+    let StoredArtifact::Image(stored) = &first.stored else { panic!("{first:?}") };
     let source = &stored.meta.sources[0];
     assert_eq!((source.uncompressed_sha256, source.release.as_str()), (wanted.uncompressed_sha256, "44.1"));
     assert_eq!(source.signed_by, keyring.fingerprints()[0]);
@@ -119,7 +125,7 @@ async fn an_artifact_is_verified_in_every_way_and_fetched_once() {
     assert_eq!((server.seen(PATH).len(), server.seen("/sig").len()), (2, 1), "nothing is fetched again");
     // By a key that was taken away since, it counts as little as before.
     let other = Arc::new(Keyring::parse(&armored(&key(true, 1_600_000_000).to_public_key())).unwrap());
-    let distrusted = Wanted { keyring: Some(other), ..wanted };
+    let distrusted = ArtifactRequest { keyring: Some(other), ..wanted };
     let error = acquire(dir.path(), &distrusted).await.0.unwrap_err();
     assert!(matches!(error, ArtifactError::Signature { source: SignatureError::UnknownKey { .. }, .. }), "{error:?}");
     assert_eq!(server.seen(PATH).len(), 2, "nobody downloads what cannot become good");
@@ -143,48 +149,52 @@ async fn whatever_does_not_fit_is_never_published_and_leaves_nothing() {
     let window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (28 - 10) << 3, 1, 0, 0];
     let window_url = server.put("/window", File::of(&window));
     type Expected = fn(&ArtifactError) -> bool;
-    let cases: Vec<(&str, Wanted, Expected, bool)> = vec![
+    let cases: Vec<(&str, ArtifactRequest, Expected, bool)> = vec![
         (
             "digest",
-            Wanted { sha256: Sha256::of(b"x"), ..good.clone() },
+            ArtifactRequest { sha256: Sha256::of(b"x"), ..good.clone() },
             |e| matches!(e, ArtifactError::Digest { .. }),
             true,
         ),
         (
             "uncompressed digest",
-            Wanted { uncompressed_sha256: Some(Sha256::of(b"x")), ..good.clone() },
+            ArtifactRequest { uncompressed_sha256: Some(Sha256::of(b"x")), ..good.clone() },
             |e| matches!(e, ArtifactError::Uncompressed { .. }),
             true,
         ),
         (
             "uncompressed digest of a file",
-            Wanted { uncompressed_sha256: Some(Sha256::of(b"x")), role: Some(Role::Kernel), ..good.clone() },
+            ArtifactRequest {
+                uncompressed_sha256: Some(Sha256::of(b"x")),
+                role: Some(StoredFileRole::Kernel),
+                ..good.clone()
+            },
             |e| matches!(e, ArtifactError::Uncompressed { .. }),
             true,
         ),
         (
             "signature",
-            Wanted { signature_url: signed_other, keyring: keyring.clone(), ..good.clone() },
+            ArtifactRequest { signature_url: signed_other, keyring: keyring.clone(), ..good.clone() },
             |e| matches!(e, ArtifactError::Signature { source: SignatureError::Wrong { .. }, .. }),
             true,
         ),
         (
             "no signature there",
-            Wanted { signature_url: not_there, keyring: keyring.clone(), ..good.clone() },
+            ArtifactRequest { signature_url: not_there, keyring: keyring.clone(), ..good.clone() },
             |e| matches!(e, ArtifactError::SignatureHttp { .. }),
             false,
         ),
         (
             "a signature without end",
-            Wanted { signature_url: endless, keyring, ..good.clone() },
+            ArtifactRequest { signature_url: endless, keyring, ..good.clone() },
             |e| matches!(e, ArtifactError::SignatureHttp { source: HttpError::TooLarge { .. }, .. }),
             false,
         ),
         (
             "a file that takes too much to expand",
-            Wanted {
+            ArtifactRequest {
                 uncompressed_sha256: Some(Sha256::of(b"x")),
-                role: Some(Role::Kernel),
+                role: Some(StoredFileRole::Kernel),
                 ..wanted(&window_url, Sha256::of(&window))
             },
             |e| matches!(e, ArtifactError::Import(_)) && e.explain().contains("zstd window"),
@@ -208,21 +218,21 @@ async fn parts_of_a_network_boot_are_kept_as_they_are() {
     let server = FileServer::start();
     let kernel = b"MZ a kernel".repeat(1000);
     let url = server.put("/kernel", File::of(&kernel));
-    let role = |role| Wanted { role: Some(role), ..wanted(&url, Sha256::of(&kernel)) };
-    let acquired = acquire(dir.path(), &role(Role::Kernel)).await.0.unwrap();
-    let Stored::File(stored) = &acquired.stored else { panic!("{acquired:?}") };
+    let role = |role| ArtifactRequest { role: Some(role), ..wanted(&url, Sha256::of(&kernel)) };
+    let acquired = acquire(dir.path(), &role(StoredFileRole::Kernel)).await.0.unwrap();
+    let StoredArtifact::File(stored) = &acquired.stored else { panic!("{acquired:?}") };
     assert_eq!(fs::read(&stored.path).unwrap(), kernel);
     let digest = Sha256::of(&kernel);
     assert_eq!(names(dir.path()), [format!("{digest}.file"), format!("{digest}.file.json")]);
     let store = ImageStore::open(dir.path()).unwrap();
-    assert_eq!(store.file(&digest).unwrap().unwrap().meta.role, Role::Kernel);
+    assert_eq!(store.file(&digest).unwrap().unwrap().meta.role, StoredFileRole::Kernel);
     assert_eq!((store.files().unwrap().len(), store.list().unwrap().len()), (1, 0));
-    acquire(dir.path(), &role(Role::Kernel)).await.0.unwrap();
+    acquire(dir.path(), &role(StoredFileRole::Kernel)).await.0.unwrap();
     assert_eq!(server.seen("/kernel").len(), 1);
     // A file that was cut since is not offered, and comes anew.
     fs::OpenOptions::new().write(true).open(&stored.path).unwrap().set_len(5).unwrap();
     assert_eq!(store.file(&digest).unwrap(), None);
-    acquire(dir.path(), &role(Role::Kernel)).await.0.unwrap();
+    acquire(dir.path(), &role(StoredFileRole::Kernel)).await.0.unwrap();
     assert_eq!(store.file(&digest).unwrap().unwrap().meta.bytes, kernel.len() as u64);
 }
 
@@ -234,14 +244,14 @@ async fn what_is_here_already_is_compared_with_the_expanded_digest_too() {
     let bytes = gzip(&image);
     let server = FileServer::start();
     let url = server.put(PATH, File::of(&bytes));
-    for role in [None, Some(Role::Kernel)] {
-        let plain = Wanted { role, ..wanted(&url, Sha256::of(&bytes)) };
+    for role in [None, Some(StoredFileRole::Kernel)] {
+        let plain = ArtifactRequest { role, ..wanted(&url, Sha256::of(&bytes)) };
         acquire(dir.path(), &plain).await.0.unwrap();
-        let lying = Wanted { uncompressed_sha256: Some(Sha256::of(b"x")), ..plain.clone() };
+        let lying = ArtifactRequest { uncompressed_sha256: Some(Sha256::of(b"x")), ..plain.clone() };
         assert_eq!(acquirer(dir.path()).stored_artifact(&lying).unwrap(), None, "{role:?}");
         let error = acquire(dir.path(), &lying).await.0.unwrap_err();
         assert!(matches!(error, ArtifactError::Uncompressed { .. }), "{role:?}: {error:?}");
-        let honest = Wanted { uncompressed_sha256: Some(Sha256::of(&image)), ..plain };
+        let honest = ArtifactRequest { uncompressed_sha256: Some(Sha256::of(&image)), ..plain };
         acquire(dir.path(), &honest).await.0.unwrap();
         assert!(acquirer(dir.path()).stored_artifact(&honest).unwrap().is_some(), "{role:?}");
     }

@@ -12,8 +12,8 @@ use std::{
 
 use firesteel_facts::{Hasher, Sha256};
 use firesteel_images::import::{
-    Acquirer, BoundExceeded, IMPORTS_AT_ONCE, ImageStore, ImportBounds, ImportError, Importer, Origin, RAW_BYTES_MAX,
-    Request, Stage, StoredImage,
+    Acquirer, AcquisitionStage, BoundExceeded, IMPORTS_AT_ONCE, ImageRequest, ImageStore, ImportBounds, ImportError,
+    ImportSource, Importer, RAW_BYTES_MAX, StoredImage,
 };
 
 use crate::{
@@ -26,7 +26,7 @@ const CLUSTER: usize = 64 << 10;
 
 fn import(dir: &Path, bytes: &[u8], bounds: ImportBounds) -> Result<StoredImage, ImportError> {
     let importer = Importer::new(ImageStore::open(dir).unwrap()).with_bounds(bounds);
-    importer.import(bytes, &Origin::default(), &|_| {})
+    importer.import(bytes, &ImportSource::default(), &|_| {})
 }
 
 /// Within 64 MiB of disk and 1 MiB of data.
@@ -165,17 +165,20 @@ async fn two_are_imported_at_a_time_and_the_others_are_told_that_they_wait() {
         let (acquirer, held) = (acquirer.clone(), Arc::clone(&barrier));
         let (has_begun, has_waited) = (AtomicBool::new(false), AtomicBool::new(false));
         let tell = Arc::new(move |stage| match stage {
-            Stage::Waiting { ahead, .. } if !has_waited.swap(true, Ordering::SeqCst) => {
+            AcquisitionStage::Waiting { ahead, .. } if !has_waited.swap(true, Ordering::SeqCst) => {
                 assert!(ahead as usize >= IMPORTS_AT_ONCE);
                 drop(held.change(|held| held.waiting += 1));
             }
-            Stage::Importing { .. } if !has_begun.swap(true, Ordering::SeqCst) => {
+            AcquisitionStage::Importing { .. } if !has_begun.swap(true, Ordering::SeqCst) => {
                 drop(held.change(|held| held.importing += 1));
                 held.wait_until(|held| held.is_open);
             }
-            Stage::Waiting { .. } | Stage::Importing { .. } | Stage::Downloading { .. } | Stage::Rereading { .. } => {}
+            AcquisitionStage::Waiting { .. }
+            | AcquisitionStage::Importing { .. }
+            | AcquisitionStage::Downloading { .. }
+            | AcquisitionStage::Rereading { .. } => {}
         });
-        let request = Request { url: format!("file://{}", path.display()), ..Request::default() };
+        let request = ImageRequest { url: format!("file://{}", path.display()), ..ImageRequest::default() };
         tasks.push(tokio::spawn(async move { acquirer.acquire(&request, tell).await }));
     }
     let looking = Arc::clone(&barrier);

@@ -9,11 +9,11 @@ use std::{
 
 use firesteel_facts::Sha256;
 use firesteel_images::{
-    bundle::{BundleError, Contents, Manifest, Progress, Report, check, export, import},
+    bundle::{BundleError, BundleImportReport, BundleManifest, BundleProgress, Contents, check, export, import},
     catalogue::read_stream,
     import::{
-        Acquirer, Checksum, ImageStore, Importer, Origin, Request, Role, SignatureState, Stored, StoredImage, Wanted,
-        Witness,
+        Acquirer, ArtifactRequest, Checksum, ImageRequest, ImageStore, ImportSource, Importer, RecordOrigin,
+        SignatureState, StoredArtifact, StoredFileRole, StoredImage,
     },
     openpgp::Keyring,
 };
@@ -29,7 +29,7 @@ use crate::{
 
 const STREAM: &str = r#"{"stream": "stable", "architectures": {}}"#;
 
-fn quiet(_: Progress) {}
+fn quiet(_: BundleProgress) {}
 
 fn store(dir: &Path) -> ImageStore {
     ImageStore::open(dir).unwrap()
@@ -38,19 +38,19 @@ fn store(dir: &Path) -> ImageStore {
 fn stored(store: &ImageStore, url: &str, mib: usize) -> (StoredImage, Vec<u8>) {
     let image = gpt_image(mib << 20, 512);
     let bytes = gzip(&image);
-    let origin = Origin { url: url.to_owned(), release: "44.1".to_owned(), ..Origin::default() };
+    let origin = ImportSource { url: url.to_owned(), release: "44.1".to_owned(), ..ImportSource::default() };
     (Importer::new(store.clone()).import(&bytes[..], &origin, &|_| {}).unwrap(), bytes)
 }
 
 /// A site with two images, a kernel and a stream, in one bundle.
-async fn bundle(dir: &Path) -> (Vec<u8>, Manifest, [Vec<u8>; 2]) {
+async fn bundle(dir: &Path) -> (Vec<u8>, BundleManifest, [Vec<u8>; 2]) {
     let own = store(dir);
     let (first, first_bytes) = stored(&own, "https://user:secret@example.com/a.raw.gz?token=1", 4);
     let (second, _) = stored(&own, "https://example.com/b.raw.gz", 6);
     let kernel = b"MZ kernel".repeat(500);
     let server = FileServer::start();
     let url = server.put("/kernel", File::of(&kernel));
-    let part = Wanted { role: Some(Role::Kernel), ..wanted(&url, Sha256::of(&kernel)) };
+    let part = ArtifactRequest { role: Some(StoredFileRole::Kernel), ..wanted(&url, Sha256::of(&kernel)) };
     acquirer(dir).acquire_artifact(&part, Arc::new(|_| {})).await.unwrap();
     let contents = Contents {
         streams: vec![("stable".to_owned(), STREAM.as_bytes().to_vec())],
@@ -65,7 +65,7 @@ async fn bundle(dir: &Path) -> (Vec<u8>, Manifest, [Vec<u8>; 2]) {
     (out, exported.manifest, [first_bytes, kernel])
 }
 
-fn import_into(dir: &Path, bytes: &[u8]) -> Result<Report, BundleError> {
+fn import_into(dir: &Path, bytes: &[u8]) -> Result<BundleImportReport, BundleError> {
     import(bytes, &store(dir), &quiet)
 }
 
@@ -101,7 +101,7 @@ fn put_together(parts: &Parts) -> Vec<u8> {
 async fn a_site_without_a_network_gets_everything_from_one_file() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (bytes, manifest, [source, kernel]) = bundle(here.path()).await;
-    let told = std::cell::Cell::new(Progress { done_bytes: 0, total_bytes: 0 });
+    let told = std::cell::Cell::new(BundleProgress { done_bytes: 0, total_bytes: 0 });
     let report = import(&bytes[..], &store(there.path()), &|progress| told.set(progress)).unwrap();
     assert!(report.is_whole(), "{report:?}");
     assert_eq!(told.get().done_bytes, told.get().total_bytes);
@@ -110,7 +110,7 @@ async fn a_site_without_a_network_gets_everything_from_one_file() {
     assert_eq!(report.streams, [("stable".to_owned(), Sha256::of(STREAM.as_bytes()))]);
     let there_store = store(there.path());
     let stream = there_store.file(&report.streams[0].1).unwrap().unwrap();
-    assert_eq!((stream.meta.role, stream.meta.name.as_str()), (Role::Stream, "stable"));
+    assert_eq!((stream.meta.role, stream.meta.name.as_str()), (StoredFileRole::Stream, "stable"));
     assert_eq!(read_stream(&fs::read(&stream.path).unwrap()).unwrap().name, "stable");
     for image in there_store.list().unwrap() {
         let before = store(here.path()).by_raw(&image.meta.raw_sha256).unwrap().unwrap();
@@ -120,19 +120,20 @@ async fn a_site_without_a_network_gets_everything_from_one_file() {
     }
     // What hosts and streams ask for is there, and nothing goes out: the address leads nowhere.
     let url = "http://127.0.0.1:9/disk.raw.gz".to_owned();
-    let request = Request { url: url.clone(), checksum: Sha256::of(&source).to_string(), ..Request::default() };
+    let request =
+        ImageRequest { url: url.clone(), checksum: Sha256::of(&source).to_string(), ..ImageRequest::default() };
     let offline: Acquirer = acquirer(there.path());
     assert_eq!(offline.acquire(&request, Arc::new(|_| {})).await.unwrap().meta.raw_sha256, raws[0]);
-    let artifact = Wanted {
+    let artifact = ArtifactRequest {
         signature_url: Some(format!("{url}.sig")),
         uncompressed_sha256: Some(raws[0]),
         ..wanted(&url, Sha256::of(&source))
     };
     let acquired = offline.acquire_artifact(&artifact, Arc::new(|_| {})).await.unwrap();
     assert_eq!((acquired.signature, acquired.is_seen_here), (SignatureState::Unverified, false));
-    let part = Wanted { role: Some(Role::Kernel), ..wanted(&url, Sha256::of(&kernel)) };
+    let part = ArtifactRequest { role: Some(StoredFileRole::Kernel), ..wanted(&url, Sha256::of(&kernel)) };
     let acquired = offline.acquire_artifact(&part, Arc::new(|_| {})).await.unwrap();
-    assert!(matches!(acquired.stored, Stored::File(_)) && acquired.is_seen_here, "a file is its digest");
+    assert!(matches!(acquired.stored, StoredArtifact::File(_)) && acquired.is_seen_here, "a file is its digest");
     // Twice is once.
     let files = names(there.path());
     assert!(import_into(there.path(), &bytes).unwrap().is_whole());
@@ -161,14 +162,14 @@ async fn what_only_a_bundle_says_never_stands_before_what_was_seen_here() {
     let own = store(ours.path());
     let checksum = Checksum::parse(&claim, "sha256").unwrap();
     let found = own.by_source(&checksum).unwrap().unwrap();
-    assert!(!found.meta.is_seen_here() && found.meta.sources[0].witness == Witness::Bundle);
+    assert!(!found.meta.is_seen_here() && found.meta.sources[0].witness == RecordOrigin::Bundle);
     let server = FileServer::start();
     let url = server.put("/disk.raw.gz", File::of(&published));
     // The stream knows better what is in the file: the claim is not believed, and the file comes from its publisher.
     let raw = Sha256::of(&gpt_image(6 << 20, 512));
-    let artifact = Wanted { uncompressed_sha256: Some(raw), ..wanted(&url, Sha256::of(&published)) };
+    let artifact = ArtifactRequest { uncompressed_sha256: Some(raw), ..wanted(&url, Sha256::of(&published)) };
     let acquired = acquirer(ours.path()).acquire_artifact(&artifact, Arc::new(|_| {})).await.unwrap();
-    let Stored::Image(image) = &acquired.stored else { panic!("{acquired:?}") };
+    let StoredArtifact::Image(image) = &acquired.stored else { panic!("{acquired:?}") };
     assert!(acquired.is_seen_here && image.meta.raw_sha256 == raw);
     // From now on it comes first for everybody.
     assert_eq!(own.by_source(&checksum).unwrap().unwrap().meta.raw_sha256, raw);
@@ -195,9 +196,9 @@ fn of_two_claims_the_one_counts_that_the_stream_proves() {
     parts[0].2 = manifest.replace(&lie.meta.sources[0].sha256.to_string(), &claim.to_string()).into_bytes();
     assert!(import_into(ours.path(), &put_together(&parts)).unwrap().is_whole());
     let raw = truth.meta.raw_sha256;
-    let artifact = Wanted { uncompressed_sha256: Some(raw), ..wanted("http://127.0.0.1:9/x.raw.gz", claim) };
+    let artifact = ArtifactRequest { uncompressed_sha256: Some(raw), ..wanted("http://127.0.0.1:9/x.raw.gz", claim) };
     let found = acquirer(ours.path()).stored_artifact(&artifact).unwrap().unwrap();
-    let Stored::Image(image) = &found.stored else { panic!("{found:?}") };
+    let StoredArtifact::Image(image) = &found.stored else { panic!("{found:?}") };
     assert!(image.meta.raw_sha256 == raw && !found.is_seen_here, "{image:?}");
 }
 
@@ -212,14 +213,17 @@ async fn where_a_key_is_configured_a_bundles_word_is_not_enough() {
     let server = FileServer::start();
     let url = server.put("/disk.raw.gz", File::of(&source));
     let signature_url = server.put("/sig", File::of(&sign(&secret, &source)));
-    let signed =
-        Wanted { signature_url: Some(signature_url), keyring: Some(keyring), ..wanted(&url, Sha256::of(&source)) };
+    let signed = ArtifactRequest {
+        signature_url: Some(signature_url),
+        keyring: Some(keyring),
+        ..wanted(&url, Sha256::of(&source))
+    };
     let offline = acquirer(there.path());
     assert!(offline.stored_artifact(&signed).unwrap().is_none());
-    let proven = Wanted { uncompressed_sha256: Some(manifest.images[0].raw_sha256), ..signed.clone() };
+    let proven = ArtifactRequest { uncompressed_sha256: Some(manifest.images[0].raw_sha256), ..signed.clone() };
     let found = offline.stored_artifact(&proven).unwrap().unwrap();
     assert_eq!((found.signature, found.is_seen_here), (SignatureState::Unverified, false));
-    let unsigned = Wanted { keyring: None, ..signed.clone() };
+    let unsigned = ArtifactRequest { keyring: None, ..signed.clone() };
     assert!(offline.stored_artifact(&unsigned).unwrap().is_some());
     assert!(server.seen("/disk.raw.gz").is_empty());
     // With a network it is fetched, and its signature is checked.

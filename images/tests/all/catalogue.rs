@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use firesteel_facts::Architecture;
 use firesteel_images::catalogue::{
-    Artifact, BootImages, Document, FaultCause, Kind, NoChoice, Part, STAMP_KEY, STREAM_KEY, STREAMS_KEY, StampState,
-    Stream, StreamError, check, disk_image, iso, pxe, read, read_stream,
+    Artifact, ArtifactKind, ArtifactPart, BootImages, FaultCause, NoChoice, STAMP_KEY, STREAM_KEY, STREAMS_KEY,
+    SourceDocument, StampState, StreamError, StreamMetadata, check, disk_image, iso, pxe, read, read_stream,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn stream_with(artifacts: Value) -> Value {
         "architectures": {"x86_64": {"artifacts": artifacts}}})
 }
 
-fn parse(value: &Value) -> Stream {
+fn parse(value: &Value) -> StreamMetadata {
     read_stream(value.to_string().as_bytes()).unwrap()
 }
 
@@ -57,7 +57,7 @@ fn the_published_streams_parse_for_all_four_architectures() {
         ("rhcos/coreos-rhel-9.2026-04.metal-only-excerpt.json", "rhcos-4.21", &two, "gz"),
     ] {
         let Some(bytes) = fixture(path) else { return };
-        let Document::Stream(stream) = read(&bytes).unwrap() else { panic!("{path}") };
+        let SourceDocument::Stream(stream) = read(&bytes).unwrap() else { panic!("{path}") };
         assert_eq!(stream.name, name, "{path}");
         assert!(stream.last_modified.starts_with("20"), "{path}");
         // One of 2020 has no digests of what is expanded, and really one digest for two files that we do not use.
@@ -75,8 +75,8 @@ fn the_published_streams_parse_for_all_four_architectures() {
             assert!(plain.location.as_str().contains(architecture.name()), "{path}");
             let files = pxe(&stream, architecture).unwrap();
             let parts = [files.kernel, files.initramfs, files.rootfs].map(|file: &Artifact| file.part);
-            assert_eq!(parts, [Part::Kernel, Part::Initramfs, Part::Rootfs]);
-            assert_eq!(iso(&stream, architecture).unwrap().part, Part::Iso);
+            assert_eq!(parts, [ArtifactPart::Kernel, ArtifactPart::Initramfs, ArtifactPart::Rootfs]);
+            assert_eq!(iso(&stream, architecture).unwrap().part, ArtifactPart::Iso);
             assert_eq!(plain.release, files.kernel.release);
         }
         assert_eq!(stream.faults.len(), if is_old { 2 } else { 0 }, "{path}: {:?}", stream.faults);
@@ -101,7 +101,7 @@ fn a_golden_list_counts_once_it_is_stamped_for_its_own_release() {
         [("coreos-bootimages.configmap.stamped.json", true), ("coreos-bootimages.configmap.unstamped.json", false)]
     {
         let Some(bytes) = fixture(path) else { return };
-        let Document::BootImages(images) = read(&bytes).unwrap() else { panic!("{path}") };
+        let SourceDocument::BootImages(images) = read(&bytes).unwrap() else { panic!("{path}") };
         assert_eq!(matches!(images.stamp, StampState::Stamped { .. }), is_stamped, "{path}");
         assert_eq!(images.release_version, "4.21.0");
         let names: Vec<&str> = images.streams.keys().map(String::as_str).collect();
@@ -221,7 +221,7 @@ fn entries_that_cannot_all_be_true_are_all_faults() {
     same_location["formats"]["pxe"]["kernel"]["location"] = json!("https://example.com/5.raw.xz");
     let stream = parse(&stream_with(json!({"metal": same_location})));
     assert_eq!(stream.faults.len(), 2);
-    assert!(matches!(pxe(&stream, Architecture::X86_64), Err(NoChoice::Part { part: Part::Kernel, .. })));
+    assert!(matches!(pxe(&stream, Architecture::X86_64), Err(NoChoice::Part { part: ArtifactPart::Kernel, .. })));
     assert!(disk_image(&stream, Architecture::X86_64, 512).is_ok());
     // The same file for two platforms is one file.
     let stream = parse(&stream_with(
@@ -240,7 +240,7 @@ fn the_choice_goes_by_architecture_and_sector_size_and_says_what_is_missing() {
     assert!(matches!(disk_image(&stream, Architecture::X86_64, 520), Err(NoChoice::Sector { sector_bytes: 520 })));
     let error = disk_image(&stream, Architecture::S390x, 512).unwrap_err();
     assert_eq!(error.to_string(), "the stream stable has nothing for s390x; it has x86_64");
-    assert_eq!(stream.artifacts.iter().filter(|artifact| artifact.kind == Kind::Other).count(), 1);
+    assert_eq!(stream.artifacts.iter().filter(|artifact| artifact.kind == ArtifactKind::Other).count(), 1);
     artifacts["metal"]["formats"].as_object_mut().unwrap().remove("4k.raw.xz");
     let stream = parse(&stream_with(artifacts));
     let error = disk_image(&stream, Architecture::X86_64, 4096).unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use firesteel_facts::{Guid, Sha256};
-use firesteel_images::write::{AlignedBuffer, Disk, DiskReader, WriteSpec, gpt};
+use firesteel_images::write::{AlignedBuffer, DiskReader, WritableDisk, WriteSpec, gpt};
 
 /// What is wrong with a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl TestDisk {
     }
 }
 
-impl Disk for TestDisk {
+impl WritableDisk for TestDisk {
     fn size_bytes(&self) -> u64 {
         self.shared.lock().unwrap().bytes.len() as u64
     }

@@ -14,9 +14,10 @@ use std::{
 use firesteel_dial::{Dialer, Targets};
 use firesteel_facts::Sha256;
 use firesteel_images::{
-    http::{Download, HttpError, HttpReader, Limits},
+    http::{Download, DownloadLimits, HttpError, HttpReader},
     import::{
-        AcquireError, Acquirer, DOWNLOADS_AT_ONCE, ImageStore, LocalError, Request, Stage, StoredImage, WebClient,
+        AcquireError, Acquirer, AcquisitionStage, DOWNLOADS_AT_ONCE, ImageRequest, ImageStore, LocalError, StoredImage,
+        WebClient,
     },
 };
 
@@ -93,11 +94,16 @@ fn send(mut stream: &TcpStream, answer: &Answer) -> std::io::Result<()> {
     stream.write_all(&answer.body)
 }
 
-fn limits() -> Limits {
-    Limits { attempts_max: 3, pause: Duration::from_millis(1), ..Limits::default() }
+fn limits() -> DownloadLimits {
+    DownloadLimits { attempts_max: 3, pause: Duration::from_millis(1), ..DownloadLimits::default() }
 }
 
-async fn get(url: &str, limits: Limits, expected: Option<u64>, digest_known: bool) -> Result<Vec<u8>, HttpError> {
+async fn get(
+    url: &str,
+    limits: DownloadLimits,
+    expected: Option<u64>,
+    digest_known: bool,
+) -> Result<Vec<u8>, HttpError> {
     let mut download = Download::new(web(), url, limits, expected, digest_known)?;
     let mut bytes = Vec::new();
     while let Some(more) = download.next().await? {
@@ -151,11 +157,11 @@ async fn lengths_are_believed_by_nobody() {
     let error = get(&server.url, limits(), Some(100_001), true).await.unwrap_err();
     assert!(matches!(error, HttpError::Length { .. }), "{error:?}");
     // States too much for us.
-    let error = get(&server.url, Limits { bytes_max: 99_999, ..limits() }, None, true).await.unwrap_err();
+    let error = get(&server.url, DownloadLimits { bytes_max: 99_999, ..limits() }, None, true).await.unwrap_err();
     assert!(matches!(error, HttpError::TooLarge { .. }), "{error:?}");
     // States nothing, and sends too much.
     let server = Server::new(vec![answer("200 OK", &body)]);
-    let error = get(&server.url, Limits { bytes_max: 99_999, ..limits() }, None, true).await.unwrap_err();
+    let error = get(&server.url, DownloadLimits { bytes_max: 99_999, ..limits() }, None, true).await.unwrap_err();
     assert!(matches!(error, HttpError::TooLarge { .. }), "{error:?}");
     // Always ends early.
     let server = Server::new(vec![whole(&body, 0)]);
@@ -167,7 +173,7 @@ async fn lengths_are_believed_by_nobody() {
 #[tokio::test]
 async fn a_stall_ends_and_so_do_attempts() {
     let body = content();
-    let impatient = Limits { stall: Duration::from_millis(300), ..limits() };
+    let impatient = DownloadLimits { stall: Duration::from_millis(300), ..limits() };
     let stalled = Answer { stall: true, ..whole(&body, 10) };
     let server = Server::new(vec![stalled]);
     let error = get(&server.url, impatient, None, true).await.unwrap_err();
@@ -226,7 +232,7 @@ fn the_blocking_reader_reads_the_same() {
     assert_eq!(read, body);
 }
 
-async fn acquire(dir: &Path, root: Option<&Path>, request: &Request) -> Result<StoredImage, AcquireError> {
+async fn acquire(dir: &Path, root: Option<&Path>, request: &ImageRequest) -> Result<StoredImage, AcquireError> {
     let store = ImageStore::open(dir).unwrap();
     Acquirer::new(store, root, web()).with_limits(limits()).acquire(request, Arc::new(|_| {})).await
 }
@@ -237,7 +243,7 @@ async fn an_image_is_acquired_once_for_one_checksum() {
     let image = gpt_image(4 << 20, 512);
     let digest = Sha256::of(&image);
     let server = Server::new(vec![whole(&image, image.len())]);
-    let request = Request { url: server.url.clone(), checksum: digest.to_string(), ..Request::default() };
+    let request = ImageRequest { url: server.url.clone(), checksum: digest.to_string(), ..ImageRequest::default() };
     let first = acquire(dir.path(), None, &request).await.unwrap();
     let second = acquire(dir.path(), None, &request).await.unwrap();
     assert_eq!(first.meta, second.meta);
@@ -254,7 +260,7 @@ async fn a_checksum_may_be_the_address_of_a_file_of_them() {
     let server = Server::new(vec![whole(&image, image.len())]);
     let request = |lines: &str| {
         let sums = Server::new(vec![whole(lines.as_bytes(), lines.len())]);
-        Request { url: server.url.clone(), checksum: sums.url.clone(), ..Request::default() }
+        ImageRequest { url: server.url.clone(), checksum: sums.url.clone(), ..ImageRequest::default() }
     };
     let wrong = format!("{}  disk.raw\n", "0".repeat(64));
     let error = acquire(dir.path(), None, &request(&wrong)).await.unwrap_err();
@@ -278,7 +284,7 @@ async fn local_files_are_read_below_one_folder_only() {
     std::os::unix::fs::symlink("disk.raw", root.path().join("inner-link")).unwrap();
     let pipe = root.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let at = |path: &Path| Request { url: format!("file://{}", path.display()), ..Request::default() };
+    let at = |path: &Path| ImageRequest { url: format!("file://{}", path.display()), ..ImageRequest::default() };
     for good in ["disk.raw", "inner-link"] {
         let stored = acquire(dir.path(), Some(root.path()), &at(&root.path().join(good))).await.unwrap();
         assert_eq!(stored.meta.raw_sha256, Sha256::of(&image));
@@ -298,7 +304,7 @@ async fn local_files_are_read_below_one_folder_only() {
     }
     let error = acquire(dir.path(), None, &at(&root.path().join("disk.raw"))).await.unwrap_err();
     assert!(matches!(error, AcquireError::Local(LocalError::NoFolder { .. })), "{error:?}");
-    let other = Request { url: "ftp://127.0.0.1/x".to_owned(), ..Request::default() };
+    let other = ImageRequest { url: "ftp://127.0.0.1/x".to_owned(), ..ImageRequest::default() };
     assert!(matches!(acquire(dir.path(), None, &other).await, Err(AcquireError::Scheme { .. })));
 }
 
@@ -306,7 +312,7 @@ async fn local_files_are_read_below_one_folder_only() {
 #[tokio::test]
 async fn a_small_file_that_trickles_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { stall: Duration::from_millis(300), ..limits() };
+    let limits = DownloadLimits { stall: Duration::from_millis(300), ..limits() };
     let acquirer = Acquirer::new(ImageStore::open(dir.path()).unwrap(), None, web()).with_limits(limits);
     // A pause of the machine looks like a stall: then once more.
     for _ in 0..20 {
@@ -322,7 +328,7 @@ async fn a_small_file_that_trickles_ends() {
 /// An image that comes byte by byte would take its place for years.
 #[tokio::test]
 async fn an_image_that_trickles_ends() {
-    let limits = Limits { trickle: Duration::from_millis(500), ..limits() };
+    let limits = DownloadLimits { trickle: Duration::from_millis(500), ..limits() };
     let error = get(&trickling(), limits, None, true).await.unwrap_err();
     assert!(matches!(error, HttpError::Trickles { .. }), "{error:?}");
 }
@@ -334,7 +340,8 @@ async fn an_image_that_is_stored_waits_for_no_download() {
     let image = gpt_image(4 << 20, 512);
     let server = Server::new(vec![whole(&image, image.len())]);
     let acquirer = Acquirer::new(ImageStore::open(dir.path()).unwrap(), None, web()).with_limits(limits());
-    let request = Request { url: server.url.clone(), checksum: Sha256::of(&image).to_string(), ..Request::default() };
+    let request =
+        ImageRequest { url: server.url.clone(), checksum: Sha256::of(&image).to_string(), ..ImageRequest::default() };
     acquirer.acquire(&request, Arc::new(|_| {})).await.unwrap();
     // The system takes its connections, and nothing answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -343,10 +350,10 @@ async fn an_image_that_is_stored_waits_for_no_download() {
     let mut slow = tokio::task::JoinSet::new();
     for _ in 0..=DOWNLOADS_AT_ONCE {
         let (acquirer, waits) = (acquirer.clone(), Arc::clone(&waits));
-        let request = Request { url: url.clone(), ..Request::default() };
+        let request = ImageRequest { url: url.clone(), ..ImageRequest::default() };
         slow.spawn(async move {
-            let tell = move |stage: Stage| {
-                if matches!(stage, Stage::Waiting { .. }) {
+            let tell = move |stage: AcquisitionStage| {
+                if matches!(stage, AcquisitionStage::Waiting { .. }) {
                     waits.notify_one();
                 }
             };

@@ -8,7 +8,9 @@ use std::{
 };
 
 use firesteel_facts::Sha256;
-use firesteel_images::import::{Checksum, Format, ImageStore, ImportError, Importer, Origin, Progress, StoredImage};
+use firesteel_images::import::{
+    Checksum, ImageStore, ImportError, ImportFormat, ImportProgress, ImportSource, Importer, StoredImage,
+};
 
 use crate::disks::gpt_image;
 
@@ -16,12 +18,12 @@ fn store(dir: &Path) -> ImageStore {
     ImageStore::open(dir).unwrap()
 }
 
-fn import(dir: &Path, bytes: &[u8], origin: &Origin) -> Result<StoredImage, ImportError> {
+fn import(dir: &Path, bytes: &[u8], origin: &ImportSource) -> Result<StoredImage, ImportError> {
     Importer::new(store(dir)).import(bytes, origin, &|_| {})
 }
 
-fn from(url: &str) -> Origin {
-    Origin { url: url.to_owned(), ..Origin::default() }
+fn from(url: &str) -> ImportSource {
+    ImportSource { url: url.to_owned(), ..ImportSource::default() }
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -51,14 +53,14 @@ fn every_format_gives_the_same_image() {
     let raw_path = scratch.path().join("raw");
     fs::write(&raw_path, &image).unwrap();
     let qcow2_path = scratch.path().join("qcow2");
-    let mut cases = vec![("raw", image.clone(), vec![Format::Raw])];
+    let mut cases = vec![("raw", image.clone(), vec![ImportFormat::Raw])];
     for (tool, arguments, format) in [
-        ("gzip", vec!["-c"], Format::Gzip),
-        ("xz", vec!["-c", "-1"], Format::Xz),
-        ("zstd", vec!["-c", "-q"], Format::Zstd),
+        ("gzip", vec!["-c"], ImportFormat::Gzip),
+        ("xz", vec!["-c", "-1"], ImportFormat::Xz),
+        ("zstd", vec!["-c", "-q"], ImportFormat::Zstd),
     ] {
         if let Some(bytes) = compress(tool, &arguments, &image) {
-            cases.push((tool, bytes, vec![format, Format::Raw]));
+            cases.push((tool, bytes, vec![format, ImportFormat::Raw]));
         }
     }
     let converted = Command::new("qemu-img")
@@ -68,17 +70,20 @@ fn every_format_gives_the_same_image() {
     if converted.is_ok_and(|status| status.success()) {
         let qcow2 = fs::read(&qcow2_path).unwrap();
         if let Some(bytes) = compress("gzip", &["-c"], &qcow2) {
-            cases.push(("qcow2 in gzip", bytes, vec![Format::Gzip, Format::Qcow2]));
+            cases.push(("qcow2 in gzip", bytes, vec![ImportFormat::Gzip, ImportFormat::Qcow2]));
         }
-        cases.push(("qcow2", qcow2, vec![Format::Qcow2]));
+        cases.push(("qcow2", qcow2, vec![ImportFormat::Qcow2]));
     }
     let dir = tempfile::tempdir().unwrap();
     let count = cases.len();
     for (name, bytes, formats) in cases {
         let digest = Sha256::of(&bytes);
         let expected = Some(Checksum::parse(&digest.to_string(), "").unwrap());
-        let origin =
-            Origin { url: format!("https://user:secret@example.com/{name}?token=1#x"), expected, ..Origin::default() };
+        let origin = ImportSource {
+            url: format!("https://user:secret@example.com/{name}?token=1#x"),
+            expected,
+            ..ImportSource::default()
+        };
         let stored = import(dir.path(), &bytes, &origin).unwrap();
         assert_eq!((stored.meta.raw_sha256, stored.meta.raw_bytes), (Sha256::of(&image), image.len() as u64), "{name}");
         let stream = fs::read(&stored.path).unwrap();
@@ -124,26 +129,30 @@ fn nothing_is_kept_of_what_is_refused() {
     let gzip = compress("gzip", &["-c"], &image).unwrap();
     let cut = &gzip[..gzip.len() - 9];
     let twice = compress("gzip", &["-c"], &gzip).unwrap();
-    let expecting = |expected: &Checksum| Origin { expected: Some(expected.clone()), ..Origin::default() };
+    let expecting = |expected: &Checksum| ImportSource { expected: Some(expected.clone()), ..ImportSource::default() };
     let right = Checksum::parse(&Sha256::of(&gzip).to_string(), "").unwrap();
-    let declared = |declared| Origin { declared: Some(declared), ..Origin::default() };
+    let declared = |declared| ImportSource { declared: Some(declared), ..ImportSource::default() };
     type Expected = fn(&ImportError) -> bool;
-    let cases: Vec<(&str, &[u8], Origin, Expected)> = vec![
-        ("empty", b"", Origin::default(), |error| matches!(error, ImportError::Unsupported(_))),
-        ("an error page", b"<html>not found</html>", Origin::default(), |error| {
+    let cases: Vec<(&str, &[u8], ImportSource, Expected)> = vec![
+        ("empty", b"", ImportSource::default(), |error| matches!(error, ImportError::Unsupported(_))),
+        ("an error page", b"<html>not found</html>", ImportSource::default(), |error| {
             matches!(error, ImportError::Unsupported(_))
         }),
-        ("a VMDK", b"KDMV\x01\0\0\0", Origin::default(), |error| matches!(error, ImportError::Unsupported(_))),
+        ("a VMDK", b"KDMV\x01\0\0\0", ImportSource::default(), |error| matches!(error, ImportError::Unsupported(_))),
         ("wrong sha512", &image, expecting(&wrong), |error| matches!(error, ImportError::Checksum { .. })),
-        ("cut", cut, Origin::default(), |error| matches!(error, ImportError::Decode { .. })),
+        ("cut", cut, ImportSource::default(), |error| matches!(error, ImportError::Decode { .. })),
         // The checksum is what explains a cut download.
         ("cut, with checksum", cut, expecting(&right), |error| matches!(error, ImportError::Checksum { .. })),
-        ("twice", &twice, Origin::default(), |error| matches!(error, ImportError::Nested { .. })),
-        ("raw, declared qcow2", &image, declared(Format::Qcow2), |error| matches!(error, ImportError::Declared { .. })),
-        ("qcow2, declared raw", b"QFI\xfb\0\0\0\x03", declared(Format::Raw), |error| {
+        ("twice", &twice, ImportSource::default(), |error| matches!(error, ImportError::Nested { .. })),
+        ("raw, declared qcow2", &image, declared(ImportFormat::Qcow2), |error| {
             matches!(error, ImportError::Declared { .. })
         }),
-        ("qcow2 header alone", b"QFI\xfb\0\0\0\x03", Origin::default(), |error| matches!(error, ImportError::Qcow2(_))),
+        ("qcow2, declared raw", b"QFI\xfb\0\0\0\x03", declared(ImportFormat::Raw), |error| {
+            matches!(error, ImportError::Declared { .. })
+        }),
+        ("qcow2 header alone", b"QFI\xfb\0\0\0\x03", ImportSource::default(), |error| {
+            matches!(error, ImportError::Qcow2(_))
+        }),
     ];
     for (name, bytes, origin, expected) in cases {
         let error = import(dir.path(), bytes, &origin).map(|_| ()).expect_err(name);
@@ -163,7 +172,7 @@ fn a_source_that_fails_in_the_middle_leaves_nothing() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let declared = Origin { declared: Some(Format::Raw), ..Origin::default() };
+    let declared = ImportSource { declared: Some(ImportFormat::Raw), ..ImportSource::default() };
     let result = Importer::new(store(dir.path())).import(Broken(40), &declared, &|_| {});
     assert!(matches!(result, Err(ImportError::Source { .. })), "{result:?}");
     assert_eq!(names(dir.path()), Vec::<String>::new());
@@ -187,10 +196,10 @@ fn opening_removes_what_a_crash_left_but_not_what_is_being_written() {
 fn progress_counts_source_and_raw() {
     let image = gpt_image(12 << 20, 512);
     let dir = tempfile::tempdir().unwrap();
-    let seen = std::cell::Cell::new(Progress { source_bytes: 0, raw_bytes: 0 });
+    let seen = std::cell::Cell::new(ImportProgress { source_bytes: 0, raw_bytes: 0 });
     let importer = Importer::new(store(dir.path()));
-    importer.import(&image[..], &Origin::default(), &|progress| seen.set(progress)).unwrap();
-    assert_eq!(seen.get(), Progress { source_bytes: 12 << 20, raw_bytes: 12 << 20 });
+    importer.import(&image[..], &ImportSource::default(), &|progress| seen.set(progress)).unwrap();
+    assert_eq!(seen.get(), ImportProgress { source_bytes: 12 << 20, raw_bytes: 12 << 20 });
 }
 
 #[test]
@@ -209,7 +218,7 @@ fn a_full_disk_leaves_nothing() {
     })
     .take(6 << 20)
     .collect();
-    let declared = Origin { declared: Some(Format::Raw), ..Origin::default() };
+    let declared = ImportSource { declared: Some(ImportFormat::Raw), ..ImportSource::default() };
     let result = import(dir.path(), &noise, &declared);
     let left = names(dir.path());
     assert!(Command::new("umount").arg(dir.path()).status().unwrap().success());

@@ -11,7 +11,7 @@ use std::{
 };
 
 use firesteel_facts::Sha256;
-use firesteel_images::import::{FLUSH_BYTES, ImageStore, Stage};
+use firesteel_images::import::{AcquisitionStage, FLUSH_BYTES, ImageStore};
 
 use crate::{
     artifacts::{acquirer, names, wanted},
@@ -32,12 +32,16 @@ async fn the_importing_process() {
     let [dir, url, sha256] = [DIR_VARIABLE, URL_VARIABLE, SHA256_VARIABLE].map(|name| std::env::var(name).ok());
     let (Some(dir), Some(url), Some(sha256)) = (dir, url, sha256) else { return };
     let told = Arc::new(|stage| match stage {
-        Stage::Waiting { ahead, done_bytes } => println!("stage waiting {ahead} {done_bytes}"),
-        Stage::Rereading { done_bytes, total_bytes } => println!("stage rereading {done_bytes} {total_bytes}"),
-        Stage::Downloading { done_bytes, total_bytes } => {
+        AcquisitionStage::Waiting { ahead, done_bytes } => println!("stage waiting {ahead} {done_bytes}"),
+        AcquisitionStage::Rereading { done_bytes, total_bytes } => {
+            println!("stage rereading {done_bytes} {total_bytes}")
+        }
+        AcquisitionStage::Downloading { done_bytes, total_bytes } => {
             println!("stage downloading {done_bytes} {}", total_bytes.unwrap_or(0));
         }
-        Stage::Importing { source_bytes, raw_bytes } => println!("stage importing {source_bytes} {raw_bytes}"),
+        AcquisitionStage::Importing { source_bytes, raw_bytes } => {
+            println!("stage importing {source_bytes} {raw_bytes}")
+        }
     });
     let wanted = wanted(&url, sha256.parse().unwrap());
     acquirer(Path::new(&dir)).acquire_artifact(&wanted, told).await.unwrap();

@@ -6,7 +6,8 @@ use std::{fs, io::Write as _, path::Path};
 use firesteel_facts::Sha256;
 use firesteel_images::{
     import::{
-        Checksum, ContentFault, Format, ImageStore, ImportError, ImportNotes, Importer, Lookalike, Origin, StoredImage,
+        Checksum, ContentFault, ImageStore, ImportError, ImportFormat, ImportNotes, ImportSource, Importer, Lookalike,
+        StoredImage,
     },
     write::PartitionName,
 };
@@ -15,7 +16,7 @@ use crate::{artifacts::gzip, disks::gpt_image};
 
 const MIB: usize = 1 << 20;
 
-fn import(bytes: &[u8], origin: &Origin) -> Result<StoredImage, ImportError> {
+fn import(bytes: &[u8], origin: &ImportSource) -> Result<StoredImage, ImportError> {
     let dir = tempfile::tempdir().unwrap();
     let store = ImageStore::open(dir.path()).unwrap();
     let imported = Importer::new(store).import(bytes, origin, &|_| {});
@@ -27,8 +28,8 @@ fn files_in(dir: &Path) -> usize {
     fs::read_dir(dir).unwrap().count()
 }
 
-fn declared(format: Format) -> Origin {
-    Origin { declared: Some(format), ..Origin::default() }
+fn declared(format: ImportFormat) -> ImportSource {
+    ImportSource { declared: Some(format), ..ImportSource::default() }
 }
 
 fn lzma(data: &[u8]) -> Vec<u8> {
@@ -78,7 +79,7 @@ fn what_is_no_disk_is_refused_with_what_it_looks_like_unless_its_format_is_decla
     let mut wrong = Vec::new();
     for (name, bytes, wanted, remedy) in cases {
         for (packed, bytes) in [("raw", bytes.clone()), ("in gzip", gzip(&bytes))] {
-            let result = import(&bytes, &Origin::default());
+            let result = import(&bytes, &ImportSource::default());
             let said = match &result {
                 Err(error) => format!("{error}; {}", error.help()),
                 Ok(_) => "taken for a disk".to_owned(),
@@ -86,7 +87,7 @@ fn what_is_no_disk_is_refused_with_what_it_looks_like_unless_its_format_is_decla
             let is_so = matches!(&result, Err(error @ ImportError::Content(ContentFault::Lookalike(found)))
                 if *found == wanted && error.is_permanent());
             let is_told = [remedy, "--format raw"].iter().all(|part| said.contains(part));
-            let overruled = import(&bytes, &declared(Format::Raw));
+            let overruled = import(&bytes, &declared(ImportFormat::Raw));
             if !is_so || !is_told || overruled.is_err() {
                 wrong.push(format!("{name} {packed}: {said}; declared raw: {overruled:?}"));
             }
@@ -102,19 +103,19 @@ fn a_known_format_is_refused_although_raw_is_declared() {
     for (bytes, what) in
         [(&b"KDMV\x01\0\0\0"[..], "VMDK"), (&b"070707"[..], "cpio"), (&b"<html>gone</html>"[..], "text")]
     {
-        let error = import(bytes, &declared(Format::Raw)).expect_err(what);
+        let error = import(bytes, &declared(ImportFormat::Raw)).expect_err(what);
         assert!(matches!(&error, ImportError::Unsupported(why) if why.to_string().contains(what)), "{error:?}");
     }
     let mut kernel = vec![0; 4096];
     kernel[510..512].copy_from_slice(&[0x55, 0xaa]);
     kernel[0x202..0x206].copy_from_slice(b"HdrS");
-    let error = import(&kernel, &Origin::default()).unwrap_err();
+    let error = import(&kernel, &ImportSource::default()).unwrap_err();
     assert!(matches!(&error, ImportError::Unsupported(why) if why.to_string().contains("a Linux kernel")), "{error:?}");
 }
 
 #[test]
 fn a_length_that_is_no_multiple_of_a_sector_is_padded_where_raw_is_declared() {
-    let stored = import(&[7; 1000], &declared(Format::Raw)).unwrap();
+    let stored = import(&[7; 1000], &declared(ImportFormat::Raw)).unwrap();
     assert_eq!(stored.meta.raw_bytes, 1024);
     let padded = [vec![7; 1000], vec![0; 24]].concat();
     assert_eq!(stored.meta.raw_sha256, Sha256::of(&padded));
@@ -145,7 +146,7 @@ fn a_partition_that_ends_behind_the_image_is_refused_whatever_is_declared() {
     ];
     let mut wrong = Vec::new();
     for (name, bytes, partition, end_bytes) in cases {
-        for origin in [Origin::default(), declared(Format::Raw)] {
+        for origin in [ImportSource::default(), declared(ImportFormat::Raw)] {
             let Err(error) = import(&bytes, &origin) else {
                 wrong.push(format!("{name}: taken for a whole disk"));
                 continue;
@@ -161,15 +162,15 @@ fn a_partition_that_ends_behind_the_image_is_refused_whatever_is_declared() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for whole in [disk[..end].to_vec(), classic(&[(0x83, 2048, 22_528), (0xee, 1, u32::MAX)])] {
-        import(&whole, &Origin::default()).unwrap();
+        import(&whole, &ImportSource::default()).unwrap();
     }
 }
 
 #[test]
 fn a_missing_backup_table_is_a_note() {
     let disk = gpt_image(12 * MIB, 512);
-    assert!(import(&disk, &Origin::default()).unwrap().meta.sources[0].notes.is_empty());
-    let stored = import(&disk[..12 * MIB - 39 * 512], &Origin::default()).unwrap();
+    assert!(import(&disk, &ImportSource::default()).unwrap().meta.sources[0].notes.is_empty());
+    let stored = import(&disk[..12 * MIB - 39 * 512], &ImportSource::default()).unwrap();
     let notes = stored.meta.sources[0].notes;
     assert_eq!(notes, ImportNotes { trailing_bytes: 0, is_backup_table_missing: true });
     assert!(notes.sentences()[0].contains("no backup of its partition table"), "{:?}", notes.sentences());
@@ -185,8 +186,11 @@ fn bytes_behind_a_gzip_are_counted_and_zeros_are_not() {
     let packed = gzip(&disk);
     let signed = [&packed[..], &[0; 8], b"{ \"metadata_version\": \"1.1\" }"].concat();
     let checksum = Checksum::parse(&Sha256::of(&signed).to_string(), "sha256").unwrap();
-    let origin =
-        Origin { expected: Some(checksum.clone()), uncompressed_sha256: Some(Sha256::of(&disk)), ..Origin::default() };
+    let origin = ImportSource {
+        expected: Some(checksum.clone()),
+        uncompressed_sha256: Some(Sha256::of(&disk)),
+        ..ImportSource::default()
+    };
     let stored = import(&signed, &origin).unwrap();
     let source = &stored.meta.sources[0];
     assert_eq!(stored.meta.raw_sha256, Sha256::of(&disk));
@@ -199,22 +203,22 @@ fn bytes_behind_a_gzip_are_counted_and_zeros_are_not() {
     let said = source.notes.sentences();
     assert!(said[0].contains(&format!("{} bytes behind the end", signed.len() - packed.len())), "{said:?}");
     let padded = [&packed[..], &[0; 700]].concat();
-    assert!(import(&padded, &Origin::default()).unwrap().meta.sources[0].notes.is_empty());
-    let error = import(&padded, &Origin { expected: Some(checksum), ..Origin::default() }).unwrap_err();
+    assert!(import(&padded, &ImportSource::default()).unwrap().meta.sources[0].notes.is_empty());
+    let error = import(&padded, &ImportSource { expected: Some(checksum), ..ImportSource::default() }).unwrap_err();
     assert!(matches!(error, ImportError::Checksum { .. }), "{error:?}");
 }
 
 #[test]
 fn a_stream_that_cannot_be_expanded_says_where() {
     let packed = gzip(&gpt_image(4 * MIB, 512));
-    let error = import(&packed[..packed.len() - 3], &Origin::default()).unwrap_err();
+    let error = import(&packed[..packed.len() - 3], &ImportSource::default()).unwrap_err();
     let text = error.to_string();
     assert_eq!(text, format!("the gzip stream ends in the middle, at byte {} of the file", packed.len() - 3));
     assert!(error.help().contains("download it again"), "{}", error.help());
     let mut damaged = packed.clone();
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
-    let error = import(&damaged, &Origin::default()).unwrap_err();
+    let error = import(&damaged, &ImportSource::default()).unwrap_err();
     assert!(error.to_string().starts_with("the gzip stream is not valid at byte"), "{error}");
     assert!(!error.help().contains("harm"), "{}", error.help());
 }
@@ -231,8 +235,8 @@ fn the_disk_in_a_qcow2_image_may_be_none() {
         return;
     }
     let blank = fs::read(&path).unwrap();
-    let error = import(&blank, &Origin::default()).unwrap_err();
+    let error = import(&blank, &ImportSource::default()).unwrap_err();
     let zeros = Lookalike::Zeros { bytes: 1 << 20 };
     assert!(matches!(&error, ImportError::Content(ContentFault::Lookalike(found)) if *found == zeros), "{error:?}");
-    import(&blank, &declared(Format::Qcow2)).unwrap();
+    import(&blank, &declared(ImportFormat::Qcow2)).unwrap();
 }

@@ -2,8 +2,8 @@
 
 use firesteel_facts::Guid;
 use firesteel_images::write::{
-    gpt::{self, Partition, Table},
-    partition::{AddError, Wanted, add, fill, place},
+    gpt::{self, GptTable, Partition},
+    partition::{AddError, NewPartition, add, fill, place},
 };
 use proptest::prelude::*;
 
@@ -11,9 +11,9 @@ use crate::disks::{Fault, TestDisk, partition};
 
 const MIB: u64 = 1 << 20;
 
-fn wanted(mib: u64) -> Wanted {
+fn wanted(mib: u64) -> NewPartition {
     let type_guid = "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7".parse().unwrap();
-    Wanted { name: "config-2".into(), type_guid, guid: Guid([7; 16]), size_bytes: mib * MIB }
+    NewPartition { name: "config-2".into(), type_guid, guid: Guid([7; 16]), size_bytes: mib * MIB }
 }
 
 /// The tables of a disk of so many MiB with these partitions: number, first and last MiB (inclusive).
@@ -26,11 +26,11 @@ fn made(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)]) -> (Vec<u8>,
     gpt::create(mib * MIB, block_bytes, Guid([1; 16]), &made).unwrap()
 }
 
-fn table(mib: u64, partitions: &[(u32, u64, u64)]) -> Table {
+fn table(mib: u64, partitions: &[(u32, u64, u64)]) -> GptTable {
     gpt::parse(&made(mib, 512, partitions).0, 512).unwrap().unwrap()
 }
 
-fn disk(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)], faults: &[Fault]) -> (TestDisk, Table) {
+fn disk(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)], faults: &[Fault]) -> (TestDisk, GptTable) {
     let (head, backup_at, backup) = made(mib, block_bytes, partitions);
     let bytes = usize::try_from(mib * MIB).unwrap();
     let disk = TestDisk::new(bytes, block_bytes, faults);
@@ -40,7 +40,7 @@ fn disk(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)], faults: &[Fa
 }
 
 /// Both tables as they stand on a disk.
-fn tables(disk: &TestDisk, block_bytes: u32) -> (Table, Table) {
+fn tables(disk: &TestDisk, block_bytes: u32) -> (GptTable, GptTable) {
     let (bytes, block) = (disk.bytes(), block_bytes as usize);
     let primary = gpt::parse(&bytes, block_bytes).unwrap().unwrap();
     let last = bytes.len() / block - 1;

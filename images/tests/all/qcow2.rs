@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use firesteel_images::import::qcow2::{self, Qcow2Error, Reader, Reason};
+use firesteel_images::import::qcow2::{self, Qcow2Error, Qcow2Reader, Qcow2Refusal};
 use proptest::prelude::*;
 
 /// A disk with data, holes, and a length that is no multiple of a cluster.
@@ -38,7 +38,7 @@ fn qemu_img(arguments: &[&str]) -> bool {
 
 fn read_all(path: &Path) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    Reader::open(File::open(path)?).map_err(io::Error::other)?.read_to_end(&mut out)?;
+    Qcow2Reader::open(File::open(path)?).map_err(io::Error::other)?.read_to_end(&mut out)?;
     Ok(out)
 }
 
@@ -72,7 +72,7 @@ fn images_of_the_real_tool_read_byte_for_byte() {
         let whole = std::fs::read(&image).unwrap();
         for kept in [whole.len() / 2, whole.len() * 9 / 10] {
             let mut out = Vec::new();
-            let read = Reader::open(Cursor::new(&whole[..kept])).map(|mut reader| reader.read_to_end(&mut out));
+            let read = Qcow2Reader::open(Cursor::new(&whole[..kept])).map(|mut reader| reader.read_to_end(&mut out));
             assert!(!matches!(read, Ok(Ok(_))) || out == disk, "{options:?} cut to {kept}");
         }
     }
@@ -96,7 +96,7 @@ fn the_active_state_is_read_beside_snapshots() {
 fn images_that_need_something_else_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let refused = |name: &str| match Reader::open(File::open(path(name)).unwrap()) {
+    let refused = |name: &str| match Qcow2Reader::open(File::open(path(name)).unwrap()) {
         Err(Qcow2Error::Refused(reason)) => reason,
         other => panic!("{name}: {other:?}"),
     };
@@ -104,12 +104,12 @@ fn images_that_need_something_else_are_refused() {
         return;
     }
     qemu_img(&["create", "-q", "-f", "qcow2", "-b", &path("base"), "-F", "qcow2", &path("overlay")]);
-    assert_eq!(refused("overlay"), Reason::BackingFile);
+    assert_eq!(refused("overlay"), Qcow2Refusal::BackingFile);
     let data_file = format!("data_file={}", path("data"));
     qemu_img(&["create", "-q", "-f", "qcow2", "-o", &data_file, &path("external"), "1M"]);
-    assert_eq!(refused("external"), Reason::DataFile);
+    assert_eq!(refused("external"), Qcow2Refusal::DataFile);
     qemu_img(&["create", "-q", "-f", "qcow2", "-o", "extended_l2=on", &path("extended"), "1M"]);
-    assert_eq!(refused("extended"), Reason::ExtendedL2);
+    assert_eq!(refused("extended"), Qcow2Refusal::ExtendedL2);
 }
 
 /// A small valid image, to be spoilt: header, L1 at cluster 1, L2 at 2, data at 3 and 4.
@@ -141,7 +141,7 @@ fn put64(image: &mut [u8], at: usize, value: u64) {
 }
 
 fn outcome(image: &[u8]) -> Result<Vec<u8>, Qcow2Error> {
-    let mut reader = Reader::open(Cursor::new(image))?;
+    let mut reader = Qcow2Reader::open(Cursor::new(image))?;
     let mut out = Vec::new();
     match reader.read_to_end(&mut out) {
         Ok(_) => Ok(out),
@@ -149,7 +149,7 @@ fn outcome(image: &[u8]) -> Result<Vec<u8>, Qcow2Error> {
     }
 }
 
-fn refusal(image: &[u8]) -> Reason {
+fn refusal(image: &[u8]) -> Qcow2Refusal {
     match outcome(image) {
         Err(Qcow2Error::Refused(reason)) => reason,
         other => panic!("{other:?}"),
@@ -163,53 +163,53 @@ fn hostile_images_are_refused_with_the_reason() {
     let good = outcome(&small()).unwrap();
     assert_eq!(good, [vec![0x33; CLUSTER], vec![0; CLUSTER], vec![0x44; CLUSTER]].concat());
     type Spoil = fn(&mut Vec<u8>);
-    let l1 = |offset, entries| Reason::L1 { offset, entries };
-    let cases: [(&str, Reason, Spoil); 34] = [
-        ("another magic", Reason::Magic, |image| put32(image, 0, 0)),
-        ("cut in its header", Reason::Short, |image| image.truncate(60)),
-        ("version 1", Reason::Version(1), |image| put32(image, 4, 1)),
-        ("version 4", Reason::Version(4), |image| put32(image, 4, 4)),
-        ("backing file", Reason::BackingFile, |image| put64(image, 8, 200)),
-        ("backing name without place", Reason::BackingFile, |image| put32(image, 16, 9)),
-        ("tiny clusters", Reason::ClusterBits(8), |image| put32(image, 20, 8)),
-        ("huge clusters", Reason::ClusterBits(22), |image| put32(image, 20, 22)),
-        ("shift out of range", Reason::ClusterBits(200), |image| put32(image, 20, 200)),
-        ("empty", Reason::Empty, |image| put64(image, 24, 0)),
-        ("absurd size", Reason::Size(u64::MAX), |image| put64(image, 24, u64::MAX)),
-        ("larger than any disk", Reason::Size((1 << 40) + 1), |image| put64(image, 24, (1 << 40) + 1)),
-        ("encrypted", Reason::Encrypted, |image| put32(image, 32, 1)),
+    let l1 = |offset, entries| Qcow2Refusal::L1 { offset, entries };
+    let cases: [(&str, Qcow2Refusal, Spoil); 34] = [
+        ("another magic", Qcow2Refusal::Magic, |image| put32(image, 0, 0)),
+        ("cut in its header", Qcow2Refusal::Short, |image| image.truncate(60)),
+        ("version 1", Qcow2Refusal::Version(1), |image| put32(image, 4, 1)),
+        ("version 4", Qcow2Refusal::Version(4), |image| put32(image, 4, 4)),
+        ("backing file", Qcow2Refusal::BackingFile, |image| put64(image, 8, 200)),
+        ("backing name without place", Qcow2Refusal::BackingFile, |image| put32(image, 16, 9)),
+        ("tiny clusters", Qcow2Refusal::ClusterBits(8), |image| put32(image, 20, 8)),
+        ("huge clusters", Qcow2Refusal::ClusterBits(22), |image| put32(image, 20, 22)),
+        ("shift out of range", Qcow2Refusal::ClusterBits(200), |image| put32(image, 20, 200)),
+        ("empty", Qcow2Refusal::Empty, |image| put64(image, 24, 0)),
+        ("absurd size", Qcow2Refusal::Size(u64::MAX), |image| put64(image, 24, u64::MAX)),
+        ("larger than any disk", Qcow2Refusal::Size((1 << 40) + 1), |image| put64(image, 24, (1 << 40) + 1)),
+        ("encrypted", Qcow2Refusal::Encrypted, |image| put32(image, 32, 1)),
         ("L1 too short", l1(PLACE, 1), |image| put64(image, 24, 1 << 30)),
         ("L1 too long", l1(PLACE, u32::MAX), |image| put32(image, 36, u32::MAX)),
         ("L1 out of the file", l1(1 << 40, 1), |image| put64(image, 40, 1 << 40)),
         ("L1 at the end of numbers", l1(u64::MAX - 7, 1), |image| put64(image, 40, u64::MAX - 7)),
         ("L1 unaligned", l1(PLACE + 8, 1), |image| put64(image, 40, PLACE + 8)),
         ("L1 is the header", l1(0, 1), |image| put64(image, 40, 0)),
-        ("dirty", Reason::Dirty, |image| put64(image, 72, 1)),
-        ("corrupt", Reason::Corrupt, |image| put64(image, 72, 2)),
-        ("external data file", Reason::DataFile, |image| put64(image, 72, 4)),
-        ("zstd without its feature", Reason::Compression(1), |image| {
+        ("dirty", Qcow2Refusal::Dirty, |image| put64(image, 72, 1)),
+        ("corrupt", Qcow2Refusal::Corrupt, |image| put64(image, 72, 2)),
+        ("external data file", Qcow2Refusal::DataFile, |image| put64(image, 72, 4)),
+        ("zstd without its feature", Qcow2Refusal::Compression(1), |image| {
             put32(image, 100, 112);
             image[104] = 1;
         }),
-        ("zlib with the feature of others", Reason::Compression(0), |image| put64(image, 72, 8)),
-        ("extended L2", Reason::ExtendedL2, |image| put64(image, 72, 16)),
-        ("unknown feature", Reason::Features(1 << 40), |image| put64(image, 72, 1 << 40)),
-        ("header length", Reason::HeaderLength(8), |image| put32(image, 100, 8)),
-        ("L2 out of the file", Reason::L2(9 * PLACE), |image| put64(image, CLUSTER, 9 * PLACE)),
-        ("L2 unaligned", Reason::L2(2 * PLACE + 512), |image| put64(image, CLUSTER, 2 * PLACE + 512)),
-        ("L2 is the L1 table", Reason::Overlap(PLACE), |image| put64(image, CLUSTER, PLACE)),
-        ("one L2 table twice", Reason::Overlap(2 * PLACE), |image| {
+        ("zlib with the feature of others", Qcow2Refusal::Compression(0), |image| put64(image, 72, 8)),
+        ("extended L2", Qcow2Refusal::ExtendedL2, |image| put64(image, 72, 16)),
+        ("unknown feature", Qcow2Refusal::Features(1 << 40), |image| put64(image, 72, 1 << 40)),
+        ("header length", Qcow2Refusal::HeaderLength(8), |image| put32(image, 100, 8)),
+        ("L2 out of the file", Qcow2Refusal::L2(9 * PLACE), |image| put64(image, CLUSTER, 9 * PLACE)),
+        ("L2 unaligned", Qcow2Refusal::L2(2 * PLACE + 512), |image| put64(image, CLUSTER, 2 * PLACE + 512)),
+        ("L2 is the L1 table", Qcow2Refusal::Overlap(PLACE), |image| put64(image, CLUSTER, PLACE)),
+        ("one L2 table twice", Qcow2Refusal::Overlap(2 * PLACE), |image| {
             put32(image, 36, 2);
             put64(image, 24, (1 << 29) + 512);
             put64(image, CLUSTER + 8, 2 * PLACE);
         }),
-        ("reserved bits of L1", Reason::Reserved((2 * PLACE) | (1 << 60)), |image| {
+        ("reserved bits of L1", Qcow2Refusal::Reserved((2 * PLACE) | (1 << 60)), |image| {
             put64(image, CLUSTER, (2 * PLACE) | (1 << 60));
         }),
-        ("reserved bits of L2", Reason::Reserved((3 * PLACE) | (1 << 60)), |image| {
+        ("reserved bits of L2", Qcow2Refusal::Reserved((3 * PLACE) | (1 << 60)), |image| {
             put64(image, 2 * CLUSTER, (3 * PLACE) | (1 << 60));
         }),
-        ("zero flag in version 2", Reason::Reserved((3 * PLACE) | 1), |image| {
+        ("zero flag in version 2", Qcow2Refusal::Reserved((3 * PLACE) | 1), |image| {
             put32(image, 4, 2);
             put64(image, 2 * CLUSTER, (3 * PLACE) | 1);
         }),
@@ -222,14 +222,14 @@ fn hostile_images_are_refused_with_the_reason() {
     // What an entry of the L2 table points to; compressed clusters have bit 62.
     const COMPRESSED: u64 = 1 << 62;
     for (entry, reason) in [
-        (PLACE, Reason::Overlap(PLACE)),
-        (2 * PLACE, Reason::Overlap(2 * PLACE)),
-        (7 * PLACE, Reason::Cluster(7 * PLACE)),
-        (3 * PLACE + 512, Reason::Cluster(3 * PLACE + 512)),
-        (COMPRESSED | 512, Reason::Overlap(512)),
-        (COMPRESSED | (1 << 54) | (2 * PLACE - 100), Reason::Overlap(2 * PLACE - 100)),
-        (COMPRESSED | (40 * PLACE), Reason::Cluster(40 * PLACE)),
-        (COMPRESSED | (1 << 63) | (3 * PLACE), Reason::Reserved(COMPRESSED | (1 << 63) | (3 * PLACE))),
+        (PLACE, Qcow2Refusal::Overlap(PLACE)),
+        (2 * PLACE, Qcow2Refusal::Overlap(2 * PLACE)),
+        (7 * PLACE, Qcow2Refusal::Cluster(7 * PLACE)),
+        (3 * PLACE + 512, Qcow2Refusal::Cluster(3 * PLACE + 512)),
+        (COMPRESSED | 512, Qcow2Refusal::Overlap(512)),
+        (COMPRESSED | (1 << 54) | (2 * PLACE - 100), Qcow2Refusal::Overlap(2 * PLACE - 100)),
+        (COMPRESSED | (40 * PLACE), Qcow2Refusal::Cluster(40 * PLACE)),
+        (COMPRESSED | (1 << 63) | (3 * PLACE), Qcow2Refusal::Reserved(COMPRESSED | (1 << 63) | (3 * PLACE))),
     ] {
         let mut image = small();
         put64(&mut image, 2 * CLUSTER, entry);
@@ -248,7 +248,7 @@ fn the_file_may_end_within_the_last_cluster_but_not_within_the_disk() {
     image.truncate((4 << 16) + 512);
     assert_eq!(outcome(&image).unwrap().len(), (2 << 16) + 512);
     image.truncate((4 << 16) + 511);
-    assert_eq!(refusal(&image), Reason::Cluster(4 << 16));
+    assert_eq!(refusal(&image), Qcow2Refusal::Cluster(4 << 16));
 }
 
 proptest! {
@@ -282,7 +282,7 @@ fn holes_of_a_huge_disk_cost_no_memory() {
     let mut magic = [0; 4];
     file.read_exact_at(&mut magic, 0).unwrap();
     assert_eq!(&magic, b"QFI\xfb");
-    let reader = Reader::open(file).unwrap();
+    let reader = Qcow2Reader::open(file).unwrap();
     assert_eq!(reader.header().disk_bytes, 100 << 30);
     let zeros = io::copy(&mut reader.take(64 << 20), &mut io::sink()).unwrap();
     assert_eq!(zeros, 64 << 20);

@@ -4,8 +4,8 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use firesteel_facts::Sha256;
 use firesteel_images::{
-    http::{HttpError, Limits},
-    import::{ArtifactError, FLUSH_BYTES, Request, Stage},
+    http::{DownloadLimits, HttpError},
+    import::{AcquisitionStage, ArtifactError, FLUSH_BYTES, ImageRequest},
 };
 
 use crate::{
@@ -54,7 +54,7 @@ async fn a_later_attempt_goes_on_where_an_earlier_one_ended_and_says_so() {
         let wanted = wanted(&url, sha256);
         let (result, stages) = acquire(dir.path(), &wanted).await;
         assert!(matches!(result, Err(ArtifactError::Http { .. })), "{result:?}");
-        assert_eq!(stages[0], Stage::Downloading { done_bytes: 0, total_bytes: None });
+        assert_eq!(stages[0], AcquisitionStage::Downloading { done_bytes: 0, total_bytes: None });
         let left = names(dir.path());
         assert_eq!(left, [format!("partial-{sha256}"), format!("partial-{sha256}.json")]);
         assert_eq!(fs::metadata(dir.path().join(&left[0])).unwrap().len(), 70 * MIB);
@@ -68,14 +68,14 @@ async fn a_later_attempt_goes_on_where_an_earlier_one_ended_and_says_so() {
         assert_eq!(request.headers.get("if-range").map(String::as_str), if_range);
         assert_eq!(server.seen(PATH).len(), before + 1);
         // First what is there is read again, then the download goes on from there: never from nothing.
-        assert_eq!(stages[0], Stage::Rereading { done_bytes: 0, total_bytes: 70 * MIB });
-        assert!(stages.contains(&Stage::Rereading { done_bytes: 70 * MIB, total_bytes: 70 * MIB }));
+        assert_eq!(stages[0], AcquisitionStage::Rereading { done_bytes: 0, total_bytes: 70 * MIB });
+        assert!(stages.contains(&AcquisitionStage::Rereading { done_bytes: 70 * MIB, total_bytes: 70 * MIB }));
         for stage in &stages {
-            if let Stage::Downloading { done_bytes, total_bytes } = stage {
+            if let AcquisitionStage::Downloading { done_bytes, total_bytes } = stage {
                 assert!(*done_bytes >= 70 * MIB && *total_bytes == Some(80 * MIB), "{stage:?}");
             }
         }
-        assert!(matches!(stages.last(), Some(Stage::Importing { .. })));
+        assert!(matches!(stages.last(), Some(AcquisitionStage::Importing { .. })));
         assert_eq!(names(dir.path()).len(), 2, "the partial file is gone");
     }
 }
@@ -186,7 +186,7 @@ async fn what_has_no_end_changes_for_ever_or_is_wrong_each_time_ends() {
     let dir = tempfile::tempdir().unwrap();
     let server = FileServer::start();
     let url = server.put("/endless", endless);
-    let limits = Limits { bytes_max: 40 * MIB, ..Limits::default() };
+    let limits = DownloadLimits { bytes_max: 40 * MIB, ..DownloadLimits::default() };
     let bounded = acquirer(dir.path()).with_limits(limits);
     let error = acquire_with(&bounded, &wanted(&url, sha256)).await.0.unwrap_err();
     assert!(matches!(error, ArtifactError::Http { source: HttpError::TooLarge { .. }, .. }), "{error:?}");
@@ -226,7 +226,7 @@ async fn one_download_of_one_file_at_a_time() {
     let error = acquire(dir.path(), &wanted(&url, sha256)).await.0.unwrap_err();
     assert!(matches!(error, ArtifactError::Busy { .. }), "{error:?}");
     // A host that wants the same image by its checksum does not wait for it.
-    let request = Request { url: url.clone(), checksum: sha256.to_string(), ..Request::default() };
+    let request = ImageRequest { url: url.clone(), checksum: sha256.to_string(), ..ImageRequest::default() };
     let stored = acquirer(dir.path()).acquire(&request, Arc::new(|_| {})).await.unwrap();
     assert_eq!(stored.meta.raw_sha256, sha256);
     assert_eq!(bytes_of(&partial), 4 * MIB, "and leaves the other alone");
@@ -243,7 +243,7 @@ async fn a_hosts_image_with_a_sha256_goes_on_after_a_kill() {
     let sha256 = content.sha256();
     let server = FileServer::start();
     let url = server.put(PATH, File::new(content.clone()).with(&[Fault::Hold(40 * MIB)]));
-    let request = Request { url: url.clone(), checksum: sha256.to_string(), ..Request::default() };
+    let request = ImageRequest { url: url.clone(), checksum: sha256.to_string(), ..ImageRequest::default() };
     let first = {
         let (acquirer, request) = (acquirer(dir.path()), request.clone());
         tokio::spawn(async move { acquirer.acquire(&request, Arc::new(|_| {})).await })
@@ -275,7 +275,7 @@ async fn a_host_whose_download_fails_leaves_what_a_stream_began() {
     let url = server.put(PATH, stops_at(File::new(content.clone()), 40 * MIB));
     assert!(acquire(dir.path(), &wanted(&url, sha256)).await.0.is_err());
     server.put(PATH, stops_at(File::new(content.clone()), 70 * MIB));
-    let request = Request { url: url.clone(), checksum: sha256.to_string(), ..Request::default() };
+    let request = ImageRequest { url: url.clone(), checksum: sha256.to_string(), ..ImageRequest::default() };
     assert!(acquirer(dir.path()).acquire(&request, Arc::new(|_| {})).await.is_err());
     assert_eq!(names(dir.path()), [format!("partial-{sha256}"), format!("partial-{sha256}.json")]);
     let before = server.seen(PATH).len();

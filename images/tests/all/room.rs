@@ -9,8 +9,8 @@ use std::{
 
 use firesteel_facts::Sha256;
 use firesteel_images::{
-    collect::Item,
-    import::{Checksum, ImageStore, Importer, Origin, StoredImage},
+    collect::StoreItem,
+    import::{Checksum, ImageStore, ImportSource, Importer, StoredImage},
 };
 
 /// An image of noise, so that it takes the room that it has.
@@ -23,7 +23,7 @@ fn image(store: &ImageStore, name: u8) -> StoredImage {
     .take(1 << 20)
     .collect();
     noise[510..512].copy_from_slice(&[0x55, 0xaa]);
-    let origin = Origin { url: format!("https://example.com/{name}"), ..Origin::default() };
+    let origin = ImportSource { url: format!("https://example.com/{name}"), ..ImportSource::default() };
     Importer::new(store.clone()).import(&noise[..], &origin, &|_| {}).unwrap()
 }
 
@@ -46,13 +46,13 @@ fn the_quota_takes_what_was_used_longest_ago_and_nothing_that_is_needed() {
     let room_for = |count: u64| Some(count * (1 << 20) + 64 * 1024);
     assert_eq!(store.collect(&used, room_for(4)).unwrap(), Default::default());
     let collected = store.collect(&used, room_for(3)).unwrap();
-    assert_eq!(collected.removed.iter().map(|removal| removal.item).collect::<Vec<_>>(), [Item::Image(raw(1))]);
+    assert_eq!(collected.removed.iter().map(|removal| removal.item).collect::<Vec<_>>(), [StoreItem::Image(raw(1))]);
     assert_eq!(store.by_raw(&raw(1)).unwrap(), None);
     // A lease makes it young, and keeps it.
     let lease = store.lease_image(&raw(2)).unwrap().unwrap();
     let collected = store.collect(&used, room_for(1)).unwrap();
-    assert_eq!(collected.removed.iter().map(|removal| removal.item).collect::<Vec<_>>(), [Item::Image(raw(3))]);
-    assert_eq!(collected.in_use, [Item::Image(raw(2))]);
+    assert_eq!(collected.removed.iter().map(|removal| removal.item).collect::<Vec<_>>(), [StoreItem::Image(raw(3))]);
+    assert_eq!(collected.in_use, [StoreItem::Image(raw(2))]);
     let reason = collected.shortfall.unwrap().reason;
     assert!(reason.contains("quota") && reason.contains("1 are being read"), "{reason}");
     let used_by_source = HashSet::from([images[0].meta.sources[0].sha256]);
@@ -83,16 +83,16 @@ fn downloads_under_way_stay_and_those_that_nobody_goes_on_with_go_first() {
     }
     let writer = File::open(dir.path().join(format!("partial-{running}"))).unwrap();
     writer.lock().unwrap();
-    let items: Vec<Item> = store.inventory().unwrap().into_iter().map(|stored| stored.item).collect();
+    let items: Vec<StoreItem> = store.inventory().unwrap().into_iter().map(|stored| stored.item).collect();
     assert_eq!(items.len(), 3);
     let collected = store.collect(&HashSet::new(), Some((2 << 20) + 64 * 1024)).unwrap();
-    assert!(collected.removed.iter().any(|removal| removal.item == Item::Partial(left)), "{collected:?}");
+    assert!(collected.removed.iter().any(|removal| removal.item == StoreItem::Partial(left)), "{collected:?}");
     assert!(!dir.path().join(format!("partial-{left}.json")).exists());
     assert!(dir.path().join(format!("partial-{running}")).exists());
     assert!(store.by_raw(&kept.meta.raw_sha256).unwrap().is_some(), "that was enough");
     // Room for what comes in is made too.
     let coming = store.collect_for(&HashSet::new(), Some(2 << 20), 1 << 20).unwrap();
-    assert!(coming.removed.iter().any(|removal| removal.item == Item::Image(kept.meta.raw_sha256)), "{coming:?}");
+    assert!(coming.removed.iter().any(|removal| removal.item == StoreItem::Image(kept.meta.raw_sha256)), "{coming:?}");
 }
 
 /// A host came to name an image after the objects were read, and before its file was gone.
@@ -104,7 +104,7 @@ fn what_is_to_go_stays_where_it_is_named_by_now() {
     let condemned = store.condemn(&HashSet::new(), Some(1), 0).unwrap();
     assert!(!condemned.is_empty());
     let collected = condemned.remove(&HashSet::from([wanted.meta.sources[0].sha256])).unwrap();
-    let item = |image: &StoredImage| Item::Image(image.meta.raw_sha256);
+    let item = |image: &StoredImage| StoreItem::Image(image.meta.raw_sha256);
     assert_eq!(collected.spared, [item(&wanted)]);
     assert_eq!(collected.removed.iter().map(|removal| removal.item).collect::<Vec<_>>(), [item(&other)]);
     assert_eq!(store.list().unwrap(), [wanted]);

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, sync::Arc};
 
-use firesteel_images::openpgp::{KeyFault, Keyring, KeyringError, SignatureError, Signed, Verifier, check};
+use firesteel_images::openpgp::{KeyFault, Keyring, KeyringError, SignatureError, VerifiedSignature, Verifier, check};
 use pgp::{
     composed::{
         ArmorOptions, DetachedSignature, KeyType, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey,
@@ -61,7 +61,7 @@ fn signature(key: &SignedSecretKey, algorithm: HashAlgorithm, data: &[u8]) -> De
     }
 }
 
-fn verify(keyring: &[u8], signature: &[u8], data: &[u8]) -> Result<Signed, SignatureError> {
+fn verify(keyring: &[u8], signature: &[u8], data: &[u8]) -> Result<VerifiedSignature, SignatureError> {
     let mut verifier = Verifier::new(&Arc::new(Keyring::parse(keyring).unwrap()), signature, NOW_S)?;
     // In pieces, as they come.
     data.chunks(7).for_each(|piece| verifier.update(piece));

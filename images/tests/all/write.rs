@@ -4,8 +4,8 @@ use std::{cell::RefCell, process::Command};
 
 use firesteel_facts::Guid;
 use firesteel_images::write::{
-    Aborted, Control, Device, Disk, DiskState, Inspected, Phase, Progress, SourceError, Unattended, WriteFailure, gpt,
-    metadata, read_table, write_image,
+    Aborted, DiskState, ExclusiveDisk, Inspected, SourceError, Unattended, WritableDisk, WriteControl, WriteFailure,
+    WritePhase, WriteProgress, gpt, metadata, read_table, write_image,
 };
 use proptest::prelude::*;
 
@@ -138,12 +138,12 @@ fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
 
 /// Stops in a phase, and notes all progress.
 struct StopsIn {
-    phase: Option<Phase>,
-    seen: RefCell<Vec<Progress>>,
+    phase: Option<WritePhase>,
+    seen: RefCell<Vec<WriteProgress>>,
 }
 
-impl Control for StopsIn {
-    fn checkpoint(&self, progress: Progress) -> Result<(), Aborted> {
+impl WriteControl for StopsIn {
+    fn checkpoint(&self, progress: WriteProgress) -> Result<(), Aborted> {
         self.seen.borrow_mut().push(progress);
         match self.phase {
             Some(phase) if phase == progress.phase => Err(Aborted { reason: "the host was released".to_owned() }),
@@ -156,7 +156,7 @@ impl Control for StopsIn {
 fn stopped_in_any_phase_the_disk_boots_nothing() {
     let image = gpt_image(16 * MIB, 512);
     let (stream, spec) = stream_of(&image);
-    for phase in [Phase::Clearing, Phase::Writing, Phase::ReadingBack, Phase::Completing] {
+    for phase in [WritePhase::Clearing, WritePhase::Writing, WritePhase::ReadingBack, WritePhase::Completing] {
         let disk = TestDisk::new(24 * MIB, 512, &[]);
         disk.put(0, &image);
         let control = StopsIn { phase: Some(phase), seen: RefCell::default() };
@@ -292,7 +292,7 @@ fn real_tools_leave_signatures_that_are_known() {
                 continue;
             }
         }
-        let disk = Device::open_file(&file, 512).unwrap();
+        let disk = ExclusiveDisk::open_file(&file, 512).unwrap();
         let found = metadata::inspect(&*disk.reader().unwrap(), disk.size_bytes(), 512);
         assert!(found.iter().any(|found| found.name == name), "{tool}: {found:?}");
         metadata::clear(&disk, &Unattended).unwrap();
@@ -336,8 +336,8 @@ fn a_real_block_device_is_written_and_read_back() {
         std::fs::write(&file, vec![0xd1; 48 * MIB]).unwrap();
         let Some(device) = Loop::new(&file, block_bytes) else { return };
         let path = std::path::Path::new(&device.0);
-        let disk = Device::open(path).unwrap();
-        assert!(Device::open(path).is_err(), "the device is open exclusively");
+        let disk = ExclusiveDisk::open(path).unwrap();
+        assert!(ExclusiveDisk::open(path).is_err(), "the device is open exclusively");
         assert_eq!((disk.size_bytes(), disk.block_bytes()), (48 * MIB as u64, block_bytes));
         let image = gpt_image(32 * MIB, block_bytes);
         let (stream, spec) = stream_of(&image);

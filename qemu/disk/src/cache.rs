@@ -35,12 +35,12 @@ pub enum Loss {
 const PIECE_BYTES: u64 = 4096;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cache {
+pub(crate) struct DiskWriteCache {
     mode: CacheMode,
     unflushed: Ranges,
 }
 
-impl Cache {
+impl DiskWriteCache {
     pub(crate) fn new(mode: CacheMode) -> Self {
         Self { mode, unflushed: Ranges::default() }
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_flush_moves_all_that_was_written_and_a_cut_takes_the_rest() {
-        let mut cache = Cache::new(CacheMode::Volatile);
+        let mut cache = DiskWriteCache::new(CacheMode::Volatile);
         assert!(cache.write(&(0..4096)) && cache.write(&(8192..12288)));
         assert_eq!(cache.read(&(0..8192)), [(0..4096, true), (4096..8192, false)]);
         assert_eq!(cache.flush(), [0..4096, 8192..12288]);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_cut_may_take_some_and_the_seed_says_which() {
         let kept = |seed: u64| {
-            let mut cache = Cache::new(CacheMode::Volatile);
+            let mut cache = DiskWriteCache::new(CacheMode::Volatile);
             cache.write(&(0..256 * PIECE_BYTES));
             cache.power_cut(Loss::Some { seed })
         };
@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn a_drive_without_cache_loses_nothing_and_one_that_lies_loses_flushed_data() {
-        let mut through = Cache::new(CacheMode::WriteThrough);
+        let mut through = DiskWriteCache::new(CacheMode::WriteThrough);
         assert!(!through.write(&(0..4096)));
         assert!(through.flush().is_empty() && through.power_cut(Loss::All).is_empty());
-        let mut lies = Cache::new(CacheMode::IgnoresFlush);
+        let mut lies = DiskWriteCache::new(CacheMode::IgnoresFlush);
         assert!(lies.write(&(0..4096)));
         assert!(lies.flush().is_empty());
         assert_eq!(lies.unflushed_bytes(), 4096);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Command, Request};
+use crate::{DiskCommand, DiskRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -28,7 +28,7 @@ pub enum FaultKind {
 /// One fault, as a scenario file writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Fault {
+pub struct DiskFault {
     pub kind: FaultKind,
     /// First byte of the disk that is concerned.
     #[serde(default)]
@@ -54,17 +54,17 @@ fn one() -> u64 {
     1
 }
 
-impl Fault {
+impl DiskFault {
     #[must_use]
     pub fn new(kind: FaultKind, range: Range<u64>) -> Self {
         Self { kind, from: range.start, to: Some(range.end), skip: 0, times: None, bytes: 1, delay_ms: None }
     }
 
-    fn concerns(&self, request: &Request) -> bool {
+    fn concerns(&self, request: &DiskRequest) -> bool {
         let by_kind = match self.kind {
-            FaultKind::FailReads | FaultKind::AlterReads => request.command == Command::Read,
+            FaultKind::FailReads | FaultKind::AlterReads => request.command == DiskCommand::Read,
             FaultKind::FailWrites | FaultKind::AlterWrites | FaultKind::DropWrites => request.changes(),
-            FaultKind::FailFlushes => return request.command == Command::Flush,
+            FaultKind::FailFlushes => return request.command == DiskCommand::Flush,
             FaultKind::Stall => true,
         };
         let range = request.range();
@@ -80,7 +80,7 @@ pub(crate) enum Delay {
 
 /// What to do with a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct DiskFaultEffect {
     pub(crate) delay: Option<Delay>,
     pub(crate) fails: bool,
     pub(crate) dropped: bool,
@@ -89,25 +89,25 @@ pub(crate) struct Verdict {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct FaultTable(Vec<Armed>);
+pub(crate) struct FaultTable(Vec<ArmedFault>);
 
 #[derive(Debug)]
-struct Armed {
-    fault: Fault,
+struct ArmedFault {
+    fault: DiskFault,
     matched: u64,
 }
 
 impl FaultTable {
-    pub(crate) fn arm(&mut self, fault: Fault) {
-        self.0.push(Armed { fault, matched: 0 });
+    pub(crate) fn arm(&mut self, fault: DiskFault) {
+        self.0.push(ArmedFault { fault, matched: 0 });
     }
 
     pub(crate) fn disarm_all(&mut self) {
         self.0.clear();
     }
 
-    pub(crate) fn decide(&mut self, request: &Request) -> Verdict {
-        let mut verdict = Verdict::default();
+    pub(crate) fn decide(&mut self, request: &DiskRequest) -> DiskFaultEffect {
+        let mut verdict = DiskFaultEffect::default();
         for armed in &mut self.0 {
             let fault = &armed.fault;
             if !fault.concerns(request) {
@@ -143,11 +143,11 @@ mod tests {
 
     use super::*;
 
-    fn write(offset: u64, bytes: u64) -> Request {
-        Request { command: Command::Write, offset, bytes, durable: false }
+    fn write(offset: u64, bytes: u64) -> DiskRequest {
+        DiskRequest { command: DiskCommand::Write, offset, bytes, durable: false }
     }
 
-    fn decide(fault: Fault, requests: &[Request]) -> Vec<Verdict> {
+    fn decide(fault: DiskFault, requests: &[DiskRequest]) -> Vec<DiskFaultEffect> {
         let mut table = FaultTable::default();
         table.arm(fault);
         requests.iter().map(|request| table.decide(request)).collect()
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn counts_only_requests_that_match_and_ends_after_its_times() {
-        let fault = Fault { skip: 1, times: Some(2), ..Fault::new(FaultKind::FailWrites, 4096..8192) };
+        let fault = DiskFault { skip: 1, times: Some(2), ..DiskFault::new(FaultKind::FailWrites, 4096..8192) };
         let requests = [write(0, 4096), write(0, 4097), write(8191, 1), write(8192, 1), write(4096, 1), write(4096, 1)];
         let failed: Vec<_> = decide(fault, &requests).iter().map(|verdict| verdict.fails).collect();
         assert_eq!(failed, [false, false, true, false, true, false]);
@@ -163,12 +163,12 @@ mod tests {
 
     #[test]
     fn each_kind_meets_its_own_commands() {
-        let all = |command| Request { command, offset: 0, bytes: 512, durable: false };
-        let requests = [Command::Read, Command::Write, Command::Zero].map(all);
-        let flush = Request { command: Command::Flush, offset: 0, bytes: 0, durable: false };
+        let all = |command| DiskRequest { command, offset: 0, bytes: 512, durable: false };
+        let requests = [DiskCommand::Read, DiskCommand::Write, DiskCommand::Zero].map(all);
+        let flush = DiskRequest { command: DiskCommand::Flush, offset: 0, bytes: 0, durable: false };
         let fails = |kind| -> Vec<bool> {
-            let verdicts = decide(Fault::new(kind, 0..u64::MAX), &[&requests[..], &[flush]].concat());
-            verdicts.iter().map(|verdict| verdict != &Verdict::default()).collect()
+            let verdicts = decide(DiskFault::new(kind, 0..u64::MAX), &[&requests[..], &[flush]].concat());
+            verdicts.iter().map(|verdict| verdict != &DiskFaultEffect::default()).collect()
         };
         assert_eq!(fails(FaultKind::FailReads), [true, false, false, false]);
         assert_eq!(fails(FaultKind::FailWrites), [false, true, true, false]);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(fails(FaultKind::FailFlushes), [false, false, false, true]);
         assert_eq!(fails(FaultKind::AlterReads), [true, false, false, false]);
         assert_eq!(
-            decide(Fault { delay_ms: Some(7), ..Fault::new(FaultKind::Stall, 0..9) }, &[write(0, 1)])[0].delay,
+            decide(DiskFault { delay_ms: Some(7), ..DiskFault::new(FaultKind::Stall, 0..9) }, &[write(0, 1)])[0].delay,
             Some(Delay::Millis(7))
         );
     }
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn altered_bytes_lie_in_the_request_and_in_the_fault(from in 0..100_u64, length in 1..50_u64, bytes in 1..9_u64,
                                                              offset in 0..150_u64, count in 1..60_u64) {
-            let fault = Fault { bytes, ..Fault::new(FaultKind::AlterWrites, from..from + length) };
+            let fault = DiskFault { bytes, ..DiskFault::new(FaultKind::AlterWrites, from..from + length) };
             let verdict = &decide(fault, &[write(offset, count)])[0];
             let meets = offset < from + length && from < offset + count;
             prop_assert_eq!(!verdict.altered.is_empty(), meets);
@@ -198,9 +198,9 @@ mod tests {
 
     #[test]
     fn is_written_in_few_words_and_unknown_words_are_refused() {
-        let fault: Fault = serde_json::from_str(r#"{"kind": "alter-writes", "from": 4096, "to": 8192}"#)
+        let fault: DiskFault = serde_json::from_str(r#"{"kind": "alter-writes", "from": 4096, "to": 8192}"#)
             .unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(fault, Fault::new(FaultKind::AlterWrites, 4096..8192));
-        assert!(serde_json::from_str::<Fault>(r#"{"kind": "stall", "bites": 1}"#).is_err());
+        assert_eq!(fault, DiskFault::new(FaultKind::AlterWrites, 4096..8192));
+        assert!(serde_json::from_str::<DiskFault>(r#"{"kind": "stall", "bites": 1}"#).is_err());
     }
 }

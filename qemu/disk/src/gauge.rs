@@ -7,14 +7,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Command, Request};
+use crate::{DiskCommand, DiskRequest};
 
 const BLOCK_BYTES: u64 = 512;
 
 /// A point of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stop {
+pub enum StopPoint {
     /// So many bytes of the body are written (zeros that the disk makes itself included).
     Written(u64),
     /// So many bytes were read since the last write, after a body was written.
@@ -27,7 +27,7 @@ pub enum Stop {
 
 /// What the disk has seen since the power came on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct DiskCounters {
     /// Bytes of the body written since the first block was last cleared.
     pub written_bytes: u64,
     /// Bytes read since the last write.
@@ -42,13 +42,13 @@ pub struct Seen {
 
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
-    seen: Seen,
+    seen: DiskCounters,
     head_is_new: bool,
     head_is_flushed: bool,
 }
 
 impl Gauge {
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> DiskCounters {
         self.seen
     }
 
@@ -61,11 +61,11 @@ impl Gauge {
     }
 
     /// Takes note of a request that was performed. `zeros`: all bytes that it wrote are zero.
-    pub(crate) fn note(&mut self, request: &Request, zeros: bool) {
+    pub(crate) fn note(&mut self, request: &DiskRequest, zeros: bool) {
         match request.command {
-            Command::Read => self.seen.read_bytes += request.bytes,
-            Command::Flush => self.flushed(),
-            Command::Write | Command::Zero => {
+            DiskCommand::Read => self.seen.read_bytes += request.bytes,
+            DiskCommand::Flush => self.flushed(),
+            DiskCommand::Write | DiskCommand::Zero => {
                 self.seen.read_bytes = 0;
                 self.seen.total_written_bytes += request.bytes;
                 let is_head = request.offset < BLOCK_BYTES && request.bytes > 0;
@@ -94,14 +94,16 @@ impl Gauge {
     }
 
     /// Whether the request noted last has brought the writer to this point.
-    pub(crate) fn reached(&self, stop: Stop, request: &Request) -> bool {
+    pub(crate) fn reached(&self, stop: StopPoint, request: &DiskRequest) -> bool {
         match stop {
-            Stop::Written(bytes) => request.changes() && self.seen.written_bytes >= bytes,
-            Stop::ReadBack(bytes) => {
-                request.command == Command::Read && self.seen.written_bytes > 0 && self.seen.read_bytes >= bytes
+            StopPoint::Written(bytes) => request.changes() && self.seen.written_bytes >= bytes,
+            StopPoint::ReadBack(bytes) => {
+                request.command == DiskCommand::Read && self.seen.written_bytes > 0 && self.seen.read_bytes >= bytes
             }
-            Stop::Head => request.changes() && self.head_is_new,
-            Stop::HeadFlushed => self.head_is_flushed && (request.durable || request.command == Command::Flush),
+            StopPoint::Head => request.changes() && self.head_is_new,
+            StopPoint::HeadFlushed => {
+                self.head_is_flushed && (request.durable || request.command == DiskCommand::Flush)
+            }
         }
     }
 }
@@ -112,64 +114,64 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn request(command: Command, offset: u64, bytes: u64) -> Request {
-        Request { command, offset, bytes, durable: false }
+    fn request(command: DiskCommand, offset: u64, bytes: u64) -> DiskRequest {
+        DiskRequest { command, offset, bytes, durable: false }
     }
 
     /// The points at which each stop is reached in an installation of three requests of body.
     #[test]
     fn stops_are_reached_in_the_order_of_an_installation() {
         let story = [
-            (request(Command::Read, 0, MIB), false),
-            (request(Command::Write, 0, MIB), true), // clear
-            (request(Command::Write, 9 * MIB, MIB), true),
-            (request(Command::Flush, 0, 0), true),
-            (request(Command::Read, 0, MIB), false),
-            (request(Command::Write, MIB, 2 * MIB), false), // body
-            (request(Command::Zero, 3 * MIB, 4 * MIB), true),
-            (request(Command::Write, 7 * MIB, MIB), false),
-            (request(Command::Flush, 0, 0), true),
-            (request(Command::Read, MIB, 4 * MIB), false), // read-back
-            (request(Command::Read, 5 * MIB, 3 * MIB), false),
-            (request(Command::Write, 8 * MIB, MIB), false), // backup table
-            (request(Command::Write, 0, MIB), false),       // head
-            (request(Command::Flush, 0, 0), true),
+            (request(DiskCommand::Read, 0, MIB), false),
+            (request(DiskCommand::Write, 0, MIB), true), // clear
+            (request(DiskCommand::Write, 9 * MIB, MIB), true),
+            (request(DiskCommand::Flush, 0, 0), true),
+            (request(DiskCommand::Read, 0, MIB), false),
+            (request(DiskCommand::Write, MIB, 2 * MIB), false), // body
+            (request(DiskCommand::Zero, 3 * MIB, 4 * MIB), true),
+            (request(DiskCommand::Write, 7 * MIB, MIB), false),
+            (request(DiskCommand::Flush, 0, 0), true),
+            (request(DiskCommand::Read, MIB, 4 * MIB), false), // read-back
+            (request(DiskCommand::Read, 5 * MIB, 3 * MIB), false),
+            (request(DiskCommand::Write, 8 * MIB, MIB), false), // backup table
+            (request(DiskCommand::Write, 0, MIB), false),       // head
+            (request(DiskCommand::Flush, 0, 0), true),
         ];
-        let first = |stop: Stop| {
+        let first = |stop: StopPoint| {
             let mut gauge = Gauge::default();
             story.iter().position(|(request, zeros)| {
                 gauge.note(request, *zeros);
                 gauge.reached(stop, request)
             })
         };
-        assert_eq!(first(Stop::Written(4 * MIB)), Some(6));
-        assert_eq!(first(Stop::Written(8 * MIB)), Some(7));
-        assert_eq!(first(Stop::ReadBack(5 * MIB)), Some(10));
-        assert_eq!(first(Stop::Head), Some(12));
-        assert_eq!(first(Stop::HeadFlushed), Some(13));
+        assert_eq!(first(StopPoint::Written(4 * MIB)), Some(6));
+        assert_eq!(first(StopPoint::Written(8 * MIB)), Some(7));
+        assert_eq!(first(StopPoint::ReadBack(5 * MIB)), Some(10));
+        assert_eq!(first(StopPoint::Head), Some(12));
+        assert_eq!(first(StopPoint::HeadFlushed), Some(13));
     }
 
     #[test]
     fn power_on_forgets_the_installation_and_keeps_the_counts() {
         let mut gauge = Gauge::default();
-        gauge.note(&request(Command::Write, 0, 512), false);
+        gauge.note(&request(DiskCommand::Write, 0, 512), false);
         gauge.power_on();
-        gauge.note(&request(Command::Flush, 0, 0), true);
+        gauge.note(&request(DiskCommand::Flush, 0, 0), true);
         assert_eq!((gauge.seen().heads, gauge.seen().heads_flushed, gauge.seen().written_bytes), (1, 0, 0));
-        assert!(!gauge.reached(Stop::HeadFlushed, &request(Command::Flush, 0, 0)));
+        assert!(!gauge.reached(StopPoint::HeadFlushed, &request(DiskCommand::Flush, 0, 0)));
     }
 
     /// A second installation passed for finished at the first flush of its clearing.
     #[test]
     fn an_earlier_installation_reaches_no_stop_of_the_next() {
         let mut gauge = Gauge::default();
-        let flush = request(Command::Flush, 0, 0);
-        gauge.note(&request(Command::Write, 0, 512), false);
+        let flush = request(DiskCommand::Flush, 0, 0);
+        gauge.note(&request(DiskCommand::Write, 0, 512), false);
         gauge.note(&flush, true);
-        assert!(gauge.reached(Stop::HeadFlushed, &flush));
-        for next in [request(Command::Write, 0, 512), flush] {
+        assert!(gauge.reached(StopPoint::HeadFlushed, &flush));
+        for next in [request(DiskCommand::Write, 0, 512), flush] {
             gauge.note(&next, true);
-            assert!(!gauge.reached(Stop::HeadFlushed, &next) && !gauge.reached(Stop::Head, &next));
+            assert!(!gauge.reached(StopPoint::HeadFlushed, &next) && !gauge.reached(StopPoint::Head, &next));
         }
     }
 }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! What a real disk does and a file does not: it has a volatile cache whose content is gone after a
-//! power cut unless it was flushed, it fails at some places, and it may lie. [`Disk`] is the handle:
+//! power cut unless it was flushed, it fails at some places, and it may lie. [`FaultyDisk`] is the handle:
 //! it arms faults, cuts and restores the power, and can hold the machine still at an exact point of
-//! its work ([`Stop`]), so that whoever kills something there kills it there every time.
+//! its work ([`StopPoint`]), so that whoever kills something there kills it there every time.
 //!
 //! The crate knows no machine, no appliance and no scenario.
 
@@ -23,14 +23,14 @@ mod ranges;
 mod server;
 
 pub use cache::{CacheMode, Loss};
-pub use fault::{Fault, FaultKind};
-pub use gauge::{Seen, Stop};
+pub use fault::{DiskFault, FaultKind};
+pub use gauge::{DiskCounters, StopPoint};
 pub use medium::MediumError;
-pub use server::{Disk, DiskError, DiskPlan};
+pub use server::{FaultyDisk, FaultyDiskError, FaultyDiskPlan};
 
 /// What a client asks of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum DiskCommand {
     Read,
     Write,
     /// Zeros without data: write-zeroes and discard.
@@ -40,15 +40,15 @@ pub enum Command {
 
 /// One request, already checked against the size of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub command: Command,
+pub struct DiskRequest {
+    pub command: DiskCommand,
     pub offset: u64,
     pub bytes: u64,
     /// The answer may come only when the data is durable.
     pub durable: bool,
 }
 
-impl Request {
+impl DiskRequest {
     #[must_use]
     pub fn range(&self) -> std::ops::Range<u64> {
         self.offset..self.offset + self.bytes
@@ -56,6 +56,6 @@ impl Request {
 
     #[must_use]
     pub fn changes(&self) -> bool {
-        matches!(self.command, Command::Write | Command::Zero)
+        matches!(self.command, DiskCommand::Write | DiskCommand::Zero)
     }
 }

@@ -14,7 +14,7 @@ use nix::{
 };
 use thiserror::Error;
 
-use crate::cache::{Cache, CacheMode, Loss};
+use crate::cache::{CacheMode, DiskWriteCache, Loss};
 
 /// Moved from cache to medium in one go.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -33,7 +33,7 @@ pub enum MediumError {
 pub(crate) struct Medium {
     file: File,
     cached: File,
-    cache: Cache,
+    cache: DiskWriteCache,
     bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Medium {
         let cached = options.read(true).write(true).create(true).truncate(true).open(&cache_path).map_err(failed)?;
         std::fs::remove_file(&cache_path).map_err(failed)?;
         cached.set_len(bytes).map_err(failed)?;
-        Ok(Self { file, cached, cache: Cache::new(mode), bytes })
+        Ok(Self { file, cached, cache: DiskWriteCache::new(mode), bytes })
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 
 use thiserror::Error;
 
-use crate::{Command, Request};
+use crate::{DiskCommand, DiskRequest};
 
 const MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -160,23 +160,23 @@ fn take<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
 
 /// A request's header, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct NbdRequest {
     pub cookie: u64,
-    pub what: What,
+    pub what: NbdMessage,
     /// Data of this length follows the header.
     pub data_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    Request(Request),
+pub enum NbdMessage {
+    Request(DiskRequest),
     Disconnect,
     /// To be refused; the connection goes on.
     Wrong(ErrorCode),
 }
 
 /// Understands a header. An error means that the stream cannot be followed any further.
-pub fn parse(header: &[u8; REQUEST_BYTES], disk_bytes: u64) -> Result<Asked, NbdError> {
+pub fn parse(header: &[u8; REQUEST_BYTES], disk_bytes: u64) -> Result<NbdRequest, NbdError> {
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
     if word(0) != REQUEST_MAGIC {
@@ -189,23 +189,28 @@ pub fn parse(header: &[u8; REQUEST_BYTES], disk_bytes: u64) -> Result<Asked, Nbd
     if data_bytes > DATA_BYTES_MAX {
         return Err(NbdError::WriteTooLong(length));
     }
-    let asked = |what| Ok(Asked { cookie, what, data_bytes });
+    let asked = |what| Ok(NbdRequest { cookie, what, data_bytes });
     let command = match kind {
-        0 if length > DATA_BYTES_MAX => return asked(What::Wrong(ErrorCode::Invalid)),
-        0 => Command::Read,
-        1 => Command::Write,
-        2 => return asked(What::Disconnect),
+        0 if length > DATA_BYTES_MAX => return asked(NbdMessage::Wrong(ErrorCode::Invalid)),
+        0 => DiskCommand::Read,
+        1 => DiskCommand::Write,
+        2 => return asked(NbdMessage::Disconnect),
         3 => {
-            return asked(What::Request(Request { command: Command::Flush, offset: 0, bytes: 0, durable: false }));
+            return asked(NbdMessage::Request(DiskRequest {
+                command: DiskCommand::Flush,
+                offset: 0,
+                bytes: 0,
+                durable: false,
+            }));
         }
-        4 | 6 => Command::Zero,
-        _ => return asked(What::Wrong(ErrorCode::Invalid)),
+        4 | 6 => DiskCommand::Zero,
+        _ => return asked(NbdMessage::Wrong(ErrorCode::Invalid)),
     };
     let bytes = u64::from(length);
     if offset.checked_add(bytes).is_none_or(|end| end > disk_bytes) {
-        return asked(What::Wrong(ErrorCode::Invalid));
+        return asked(NbdMessage::Wrong(ErrorCode::Invalid));
     }
-    asked(What::Request(Request { command, offset, bytes, durable: flags & 1 == 1 }))
+    asked(NbdMessage::Request(DiskRequest { command, offset, bytes, durable: flags & 1 == 1 }))
 }
 
 /// The header of a simple reply; the data of a read follows.
@@ -298,21 +303,21 @@ mod tests {
         assert!(matches!(handshake(&mut { endless }, SIZE), Err(NbdError::TooManyOptions)));
         assert!(matches!(parse(&header(0, 1, 0, DATA_BYTES_MAX + 1), u64::MAX), Err(NbdError::WriteTooLong(_))));
         let read = parse(&header(0, 0, 0, DATA_BYTES_MAX + 1), u64::MAX).unwrap();
-        assert_eq!(read.what, What::Wrong(ErrorCode::Invalid));
+        assert_eq!(read.what, NbdMessage::Wrong(ErrorCode::Invalid));
         let beyond = parse(&header(0, 0, SIZE - 512, 513), SIZE).unwrap();
-        assert_eq!(beyond.what, What::Wrong(ErrorCode::Invalid));
+        assert_eq!(beyond.what, NbdMessage::Wrong(ErrorCode::Invalid));
     }
 
     #[test]
     fn requests_are_understood() {
         let asked = parse(&header(1, 1, 512, 1024), SIZE).unwrap();
-        let request = Request { command: Command::Write, offset: 512, bytes: 1024, durable: true };
-        assert_eq!(asked, Asked { cookie: 7, what: What::Request(request), data_bytes: 1024 });
+        let request = DiskRequest { command: DiskCommand::Write, offset: 512, bytes: 1024, durable: true };
+        assert_eq!(asked, NbdRequest { cookie: 7, what: NbdMessage::Request(request), data_bytes: 1024 });
         assert!(matches!(
             parse(&header(0, 6, 0, 4096), SIZE).unwrap().what,
-            What::Request(Request { command: Command::Zero, bytes: 4096, durable: false, .. })
+            NbdMessage::Request(DiskRequest { command: DiskCommand::Zero, bytes: 4096, durable: false, .. })
         ));
-        assert_eq!(parse(&header(0, 2, 0, 0), SIZE).unwrap().what, What::Disconnect);
+        assert_eq!(parse(&header(0, 2, 0, 0), SIZE).unwrap().what, NbdMessage::Disconnect);
         assert_eq!(reply_header(7, Some(ErrorCode::Io))[4..8], [0, 0, 0, 5]);
     }
 
@@ -326,7 +331,7 @@ mod tests {
             header[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
             header[6] = 0;
             header[7] %= 8;
-            if let Ok(Asked { what: What::Request(request), .. }) = parse(&header, SIZE) {
+            if let Ok(NbdRequest { what: NbdMessage::Request(request), .. }) = parse(&header, SIZE) {
                 prop_assert!(request.offset + request.bytes <= SIZE);
             }
         }

@@ -17,16 +17,16 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::{
-    Command, Request,
+    DiskCommand, DiskRequest,
     cache::{CacheMode, Loss},
-    fault::{Delay, Fault, FaultTable, Verdict},
-    gauge::{Gauge, Seen, Stop},
+    fault::{Delay, DiskFault, DiskFaultEffect, FaultTable},
+    gauge::{DiskCounters, Gauge, StopPoint},
     medium::{Medium, MediumError, index},
-    nbd::{self, ErrorCode, What},
+    nbd::{self, ErrorCode, NbdMessage},
 };
 
 #[derive(Debug, Error)]
-pub enum DiskError {
+pub enum FaultyDiskError {
     #[error("opening what the disk is made of")]
     Medium(#[from] MediumError),
     #[error("listening on {}", path.display())]
@@ -42,58 +42,58 @@ pub enum DiskError {
 /// How a disk is, as a scenario file writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct DiskPlan {
+pub struct FaultyDiskPlan {
     pub cache: CacheMode,
     pub loss: Loss,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<DiskFault>,
 }
 
 /// A handle; clones are the same disk. The last one gone, nobody is served any more.
 #[derive(Clone, Debug)]
-pub struct Disk(Arc<Handle>);
+pub struct FaultyDisk(Arc<DiskServerHandle>);
 
 #[derive(Debug)]
-struct Handle {
-    shared: Arc<Shared>,
+struct DiskServerHandle {
+    shared: Arc<DiskServerState>,
     socket: PathBuf,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct DiskServerState {
+    state: Mutex<ServedDiskState>,
     /// Woken when a hold, a stall or the power ends.
     changed: Condvar,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<DiskCounters>,
     /// Whether a stop was reached and the machine is held there.
     held: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ServedDiskState {
     medium: Medium,
     faults: FaultTable,
     gauge: Gauge,
     loss: Loss,
-    stop: Option<Stop>,
+    stop: Option<StopPoint>,
     held: bool,
     is_on: bool,
     closing: bool,
 }
 
 /// What becomes of a request.
-enum Answer {
+enum NbdRequestOutcome {
     Now(Result<Vec<u8>, ErrorCode>),
     After(Delay, Result<Vec<u8>, ErrorCode>),
     /// The power is gone: nobody answers.
     Never,
 }
 
-impl Disk {
+impl FaultyDisk {
     /// Serves the file `medium`, which exists, on `socket`.
-    pub fn serve(medium: &Path, socket: &Path, plan: &DiskPlan) -> Result<Self, DiskError> {
+    pub fn serve(medium: &Path, socket: &Path, plan: &FaultyDiskPlan) -> Result<Self, FaultyDiskError> {
         let mut faults = FaultTable::default();
         plan.faults.iter().cloned().for_each(|fault| faults.arm(fault));
-        let state = State {
+        let state = ServedDiskState {
             medium: Medium::open(medium, plan.cache)?,
             faults,
             gauge: Gauge::default(),
@@ -103,12 +103,12 @@ impl Disk {
             is_on: true,
             closing: false,
         };
-        let listening = |source| DiskError::Listen { path: socket.to_owned(), source };
+        let listening = |source| FaultyDiskError::Listen { path: socket.to_owned(), source };
         let listener = UnixListener::bind(socket).map_err(listening)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DiskServerState {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            seen: watch::channel(Seen::default()).0,
+            seen: watch::channel(DiskCounters::default()).0,
             held: watch::channel(false).0,
         });
         let accepting = shared.clone();
@@ -116,11 +116,11 @@ impl Disk {
             .name("disk".to_owned())
             .spawn(move || accept(&listener, &accepting))
             .map_err(listening)?;
-        Ok(Self(Arc::new(Handle { shared, socket: socket.to_owned() })))
+        Ok(Self(Arc::new(DiskServerHandle { shared, socket: socket.to_owned() })))
     }
 
     /// Arms one more fault.
-    pub fn arm(&self, fault: Fault) {
+    pub fn arm(&self, fault: DiskFault) {
         self.0.shared.lock().faults.arm(fault);
     }
 
@@ -131,8 +131,8 @@ impl Disk {
     }
 
     /// Holds the machine at the next time this point is reached: the request that reaches it is
-    /// performed and not answered until [`Disk::release`] or a power cut. One point at a time.
-    pub fn hold_at(&self, stop: Stop) {
+    /// performed and not answered until [`FaultyDisk::release`] or a power cut. One point at a time.
+    pub fn hold_at(&self, stop: StopPoint) {
         self.0.shared.lock().stop = Some(stop);
     }
 
@@ -148,13 +148,13 @@ impl Disk {
     }
 
     /// Takes the power away: what was not flushed is lost, and nobody is answered until
-    /// [`Disk::power_on`]. Gives the number of bytes lost. To be called before the machine is killed,
+    /// [`FaultyDisk::power_on`]. Gives the number of bytes lost. To be called before the machine is killed,
     /// or its end would flush.
-    pub fn power_cut(&self) -> Result<u64, DiskError> {
+    pub fn power_cut(&self) -> Result<u64, FaultyDiskError> {
         let mut state = self.0.shared.lock();
         state.is_on = false;
         let loss = state.loss;
-        let lost = state.medium.power_cut(loss).map_err(DiskError::Cut)?;
+        let lost = state.medium.power_cut(loss).map_err(FaultyDiskError::Cut)?;
         self.0.shared.let_go(&mut state);
         Ok(lost)
     }
@@ -166,12 +166,12 @@ impl Disk {
     }
 
     #[must_use]
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> DiskCounters {
         *self.0.shared.seen.borrow()
     }
 }
 
-impl Drop for Handle {
+impl Drop for DiskServerHandle {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closing = true;
@@ -184,22 +184,22 @@ impl Drop for Handle {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl DiskServerState {
+    fn lock(&self) -> MutexGuard<'_, ServedDiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn let_go(&self, state: &mut State) {
+    fn let_go(&self, state: &mut ServedDiskState) {
         state.held = false;
         self.held.send_replace(false);
         self.changed.notify_all();
     }
 
     /// Performs a request, and stays in it while the machine is held.
-    fn perform(&self, request: &Request, data: &mut [u8]) -> Answer {
+    fn perform(&self, request: &DiskRequest, data: &mut [u8]) -> NbdRequestOutcome {
         let mut state = self.lock();
         if !state.is_on {
-            return Answer::Never;
+            return NbdRequestOutcome::Never;
         }
         let verdict = state.faults.decide(request);
         let done = state.perform(request, data, &verdict);
@@ -215,9 +215,9 @@ impl Shared {
             }
         }
         match verdict.delay {
-            _ if !state.is_on => Answer::Never,
-            Some(delay) => Answer::After(delay, done),
-            None => Answer::Now(done),
+            _ if !state.is_on => NbdRequestOutcome::Never,
+            Some(delay) => NbdRequestOutcome::After(delay, done),
+            None => NbdRequestOutcome::Now(done),
         }
     }
 
@@ -243,8 +243,13 @@ impl Shared {
     }
 }
 
-impl State {
-    fn perform(&mut self, request: &Request, data: &mut [u8], verdict: &Verdict) -> Result<Vec<u8>, ErrorCode> {
+impl ServedDiskState {
+    fn perform(
+        &mut self,
+        request: &DiskRequest,
+        data: &mut [u8],
+        verdict: &DiskFaultEffect,
+    ) -> Result<Vec<u8>, ErrorCode> {
         if verdict.fails {
             return Err(ErrorCode::Io);
         }
@@ -255,22 +260,27 @@ impl State {
         })
     }
 
-    fn try_perform(&mut self, request: &Request, data: &mut [u8], verdict: &Verdict) -> io::Result<Vec<u8>> {
-        let zeros = request.command == Command::Zero || data.iter().all(|byte| *byte == 0);
+    fn try_perform(
+        &mut self,
+        request: &DiskRequest,
+        data: &mut [u8],
+        verdict: &DiskFaultEffect,
+    ) -> io::Result<Vec<u8>> {
+        let zeros = request.command == DiskCommand::Zero || data.iter().all(|byte| *byte == 0);
         let mut answer = Vec::new();
         match request.command {
-            Command::Read => {
+            DiskCommand::Read => {
                 answer = vec![0; index(request.bytes)];
                 self.medium.read(request.offset, &mut answer)?;
                 verdict.altered.iter().for_each(|range| alter(&mut answer, request.offset, range));
             }
-            Command::Flush => self.medium.flush()?,
-            Command::Write | Command::Zero if verdict.dropped => {}
-            Command::Write => {
+            DiskCommand::Flush => self.medium.flush()?,
+            DiskCommand::Write | DiskCommand::Zero if verdict.dropped => {}
+            DiskCommand::Write => {
                 verdict.altered.iter().for_each(|range| alter(data, request.offset, range));
                 self.medium.write(request.offset, data)?;
             }
-            Command::Zero => {
+            DiskCommand::Zero => {
                 self.medium.zero(&request.range())?;
                 for range in &verdict.altered {
                     self.medium.write(range.start, &vec![0xff; index(range.end - range.start)])?;
@@ -291,7 +301,7 @@ fn alter(data: &mut [u8], offset: u64, range: &Range<u64>) {
     inside.into_iter().flatten().for_each(|byte| *byte ^= 0xff);
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, shared: &Arc<DiskServerState>) {
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -317,7 +327,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: &mut UnixStream, shared: &Shared) -> Result<(), nbd::NbdError> {
+fn serve(stream: &mut UnixStream, shared: &DiskServerState) -> Result<(), nbd::NbdError> {
     let disk_bytes = shared.lock().medium.bytes();
     nbd::handshake(stream, disk_bytes)?;
     let mut header = [0; nbd::REQUEST_BYTES];
@@ -328,14 +338,14 @@ fn serve(stream: &mut UnixStream, shared: &Shared) -> Result<(), nbd::NbdError> 
         data.resize(asked.data_bytes as usize, 0);
         stream.read_exact(&mut data)?;
         let answer = match asked.what {
-            What::Disconnect => return Ok(()),
-            What::Wrong(error) => Answer::Now(Err(error)),
-            What::Request(request) => shared.perform(&request, &mut data),
+            NbdMessage::Disconnect => return Ok(()),
+            NbdMessage::Wrong(error) => NbdRequestOutcome::Now(Err(error)),
+            NbdMessage::Request(request) => shared.perform(&request, &mut data),
         };
         let done = match answer {
-            Answer::Now(done) => done,
-            Answer::After(delay, done) if shared.wait(delay) => done,
-            Answer::After(..) | Answer::Never => return silence(stream),
+            NbdRequestOutcome::Now(done) => done,
+            NbdRequestOutcome::After(delay, done) if shared.wait(delay) => done,
+            NbdRequestOutcome::After(..) | NbdRequestOutcome::Never => return silence(stream),
         };
         stream.write_all(&nbd::reply_header(asked.cookie, done.as_ref().err().copied()))?;
         if let Ok(answer) = done {
@@ -410,23 +420,23 @@ mod tests {
         }
     }
 
-    fn disk(plan: &DiskPlan) -> (tempfile::TempDir, Disk, PathBuf) {
+    fn disk(plan: &FaultyDiskPlan) -> (tempfile::TempDir, FaultyDisk, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (medium, socket) = (folder.path().join("disk0.raw"), folder.path().join("disk0.sock"));
         std::fs::File::create(&medium).unwrap().set_len(SIZE).unwrap();
-        let disk = Disk::serve(&medium, &socket, plan).unwrap();
+        let disk = FaultyDisk::serve(&medium, &socket, plan).unwrap();
         (folder, disk, socket)
     }
 
     #[tokio::test]
     async fn a_machine_is_held_at_the_first_block_and_the_power_cut_takes_it() {
-        let plan = DiskPlan { cache: CacheMode::Volatile, ..DiskPlan::default() };
+        let plan = FaultyDiskPlan { cache: CacheMode::Volatile, ..FaultyDiskPlan::default() };
         let (_folder, disk, socket) = disk(&plan);
         disk.power_on();
         let mut client = Client::connect(&socket);
         assert_eq!(client.write(4096, &[1; 512]), 0);
         assert_eq!(client.flush(), 0);
-        disk.hold_at(Stop::Head);
+        disk.hold_at(StopPoint::Head);
         assert_eq!(client.write(8192, &[2; 512]), 0);
         client.send(1, 0, 512, &[3; 512]);
         disk.until_held().await;
@@ -443,21 +453,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_released_machine_goes_on_and_faults_can_be_armed_and_taken_back() {
-        let (_folder, disk, socket) = disk(&DiskPlan::default());
+        let (_folder, disk, socket) = disk(&FaultyDiskPlan::default());
         let mut client = Client::connect(&socket);
-        disk.hold_at(Stop::Written(512));
+        disk.hold_at(StopPoint::Written(512));
         client.send(1, 4096, 512, &[9; 512]);
         disk.until_held().await;
         disk.release();
         assert_eq!(client.error(), 0);
-        disk.arm(Fault::new(FaultKind::FailWrites, 0..8192));
+        disk.arm(DiskFault::new(FaultKind::FailWrites, 0..8192));
         assert_eq!((client.write(4096, &[1; 512]), client.write(8192, &[1; 512])), (5, 0));
         disk.disarm_all();
-        disk.arm(Fault { bytes: 2, ..Fault::new(FaultKind::AlterWrites, 4100..4200) });
+        disk.arm(DiskFault { bytes: 2, ..DiskFault::new(FaultKind::AlterWrites, 4100..4200) });
         assert_eq!(client.write(4096, &[1; 512]), 0);
         assert_eq!(client.read(4096)[3..7], [1, 0xfe, 0xfe, 1]);
         disk.disarm_all();
-        disk.arm(Fault::new(FaultKind::DropWrites, 0..SIZE));
+        disk.arm(DiskFault::new(FaultKind::DropWrites, 0..SIZE));
         assert_eq!((client.write(4096, &[7; 512]), client.read(4096)[0]), (0, 1));
     }
 }

@@ -2,26 +2,26 @@
 //! machine, without an appliance. It reads what to do from `/wipe.json`, prints a line for each answer on the
 //! console, and switches the machine off.
 
+mod disk_report;
 mod erase;
-mod look;
-mod make;
-mod still;
+mod make_disks;
+mod quiesce;
 mod time;
 
 use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::Duration};
 
 use anyhow::Context as _;
 use firesteel_host::Host;
-use firesteel_linux_host::Machine;
+use firesteel_linux_host::LinuxHost;
 use firesteel_modules as modules;
 use firesteel_os as os;
 use firesteel_sysfs::Roots;
-use firesteel_wire::Disk;
+use firesteel_wire::InventoryDisk;
 use nix::sys::resource::{Resource, setrlimit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use still::Still;
+use quiesce::QuiescentDisks;
 
 const DRIVERS_MAX: Duration = Duration::from_secs(60);
 const FILES_MAX: u64 = 8192;
@@ -30,15 +30,15 @@ const PIECE_BYTES: usize = 4 << 20;
 /// What the lab wants.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Wanted {
+enum GuestRequest {
     /// All at once, as a plan would.
     Erase(Vec<erase::Erase>),
     /// One disk in one way, with the time that it took.
-    Time { serial: String, way: time::Way },
+    Time { serial: String, way: time::TimedMethod },
     /// Kernel modules by their names.
     Load(Vec<String>),
     /// Work on the disks by this computer's programs, one after the other.
-    Make(Vec<make::Act>),
+    Make(Vec<make_disks::GuestAction>),
     /// What Linux shows: partitions, volumes and arrays; signatures of these disks.
     ShowLinux { probed: Vec<String> },
     /// What the guard sees; and digests of these disks.
@@ -53,18 +53,18 @@ fn main() {
     }
     let ended = run();
     if let Err(error) = &ended {
-        say(&json!({"error": format!("{error:#}")}));
+        print_answer(&json!({"error": format!("{error:#}")}));
     }
-    say(&json!({"end": ended.is_ok()}));
+    print_answer(&json!({"end": ended.is_ok()}));
     let error = os::process::leave(true);
-    say(&json!({"error": format!("switching off: {error}")}));
+    print_answer(&json!({"error": format!("switching off: {error}")}));
     loop {
         thread::park();
     }
 }
 
 /// One line on the console, written at once, so that nothing comes between.
-fn say(answer: &Value) {
+fn print_answer(answer: &Value) {
     let line = format!("\nWIPE {answer}\n");
     let mut out = std::io::stdout().lock();
     drop(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
@@ -76,31 +76,31 @@ fn run() -> anyhow::Result<()> {
     }
     // A hundred disks, each beside all others.
     setrlimit(Resource::RLIMIT_NOFILE, FILES_MAX, FILES_MAX).context("allowing more open files")?;
-    let wanted: Vec<Wanted> = serde_json::from_slice(&fs::read("/wipe.json")?).context("reading what to do")?;
+    let wanted: Vec<GuestRequest> = serde_json::from_slice(&fs::read("/wipe.json")?).context("reading what to do")?;
     let report = modules::coldplug(Path::new("/"), DRIVERS_MAX);
-    say(&json!({"modules": report.loaded.len()}));
+    print_answer(&json!({"modules": report.loaded.len()}));
     let machine = machine();
     for one in wanted {
         match one {
-            Wanted::Erase(disks) => erase::all(&Still::of(self::machine()), &disks)?,
-            Wanted::Time { serial, way } => time::time(&machine, &serial, &way)?,
-            Wanted::Load(names) => {
+            GuestRequest::Erase(disks) => erase::all(&QuiescentDisks::of(self::machine()), &disks)?,
+            GuestRequest::Time { serial, way } => time::time(&machine, &serial, &way)?,
+            GuestRequest::Load(names) => {
                 modules::load_named(Path::new("/"), &names.iter().map(String::as_str).collect::<Vec<_>>());
             }
-            Wanted::Make(acts) => make::make(&devices(&machine), &acts)?,
-            Wanted::ShowLinux { probed } => look::linux(&machine, &probed)?,
-            Wanted::ShowGuard { digests } => look::guard(&Still::of(self::machine()), &digests)?,
+            GuestRequest::Make(acts) => make_disks::make(&devices(&machine), &acts)?,
+            GuestRequest::ShowLinux { probed } => disk_report::linux(&machine, &probed)?,
+            GuestRequest::ShowGuard { digests } => disk_report::guard(&QuiescentDisks::of(self::machine()), &digests)?,
         }
-        say(&json!({"uptime": machine.uptime().as_secs_f64()}));
+        print_answer(&json!({"uptime": machine.uptime().as_secs_f64()}));
     }
     Ok(())
 }
 
-fn machine() -> Machine {
-    Machine::new(Roots::default(), String::new())
+fn machine() -> LinuxHost {
+    LinuxHost::new(Roots::default(), String::new())
 }
 
-fn find(machine: &dyn Host, serial: &str) -> anyhow::Result<Disk> {
+fn find(machine: &dyn Host, serial: &str) -> anyhow::Result<InventoryDisk> {
     let disks = machine.disks();
     let found = disks.iter().find(|seen| seen.disk.serial == serial);
     let found = found.with_context(|| {
@@ -111,6 +111,6 @@ fn find(machine: &dyn Host, serial: &str) -> anyhow::Result<Disk> {
 }
 
 /// Devices by their serial numbers.
-fn devices(machine: &Machine) -> BTreeMap<String, String> {
+fn devices(machine: &LinuxHost) -> BTreeMap<String, String> {
     machine.disks().into_iter().map(|seen| (seen.disk.serial, seen.disk.device)).collect()
 }

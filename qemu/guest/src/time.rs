@@ -14,27 +14,27 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use firesteel_clean::{
     attached,
-    climb::Fall,
-    drive::{Begun, Commandless, Drive, Poll},
-    ladder::{Abilities, Method, Offer, Policy, Reach},
+    disk_erasure::MethodFailure,
+    drive::{Drive, DriveCommandProgress, PlainDrive, Poll},
+    ladder::{Abilities, EraseReach, ErasureMethod, ErasurePolicy, MethodOffer},
     perform,
-    watch::Watch,
+    watch::CleaningMonitor,
 };
 use firesteel_host::Host as _;
-use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};
-use firesteel_linux_host::Machine;
+use firesteel_images::write::{Aborted, AlignedBuffer, ExclusiveDisk, WritableDisk as _};
+use firesteel_linux_host::LinuxHost;
 use firesteel_sysfs::attach::{self, CommandSet, kernel_name};
-use firesteel_wire::Disk;
+use firesteel_wire::InventoryDisk;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{PIECE_BYTES, find, say};
+use crate::{PIECE_BYTES, find, print_answer};
 
 const PATTERN: u8 = 0x5a;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum TimedMethod {
     /// As an erasure in full goes: what the drive can do, and the ladder.
     Full,
     /// One rung alone.
@@ -44,7 +44,7 @@ pub(crate) enum Way {
     Program(Vec<String>),
 }
 
-pub(crate) fn time(machine: &Machine, serial: &str, way: &Way) -> anyhow::Result<()> {
+pub(crate) fn time(machine: &LinuxHost, serial: &str, way: &TimedMethod) -> anyhow::Result<()> {
     let disk = find(machine, serial)?;
     let path = Path::new(&disk.device);
     {
@@ -52,31 +52,31 @@ pub(crate) fn time(machine: &Machine, serial: &str, way: &Way) -> anyhow::Result
         fill(&device)?;
     }
     let (erasing, all) = match way {
-        Way::Program(words) => program(path, words)?,
-        Way::Full => full(machine, &disk)?,
-        Way::WriteZeroes => rung(machine, &disk, Method::WriteZeroes)?,
-        Way::Overwrite => rung(machine, &disk, Method::Overwrite)?,
+        TimedMethod::Program(words) => program(path, words)?,
+        TimedMethod::Full => full(machine, &disk)?,
+        TimedMethod::WriteZeroes => rung(machine, &disk, ErasureMethod::WriteZeroes)?,
+        TimedMethod::Overwrite => rung(machine, &disk, ErasureMethod::Overwrite)?,
     };
     let device = machine.open_disk(path)?;
     let is_zero = holds_zeros(&device)?;
     let way = match &way {
-        Way::Program(words) => words.first().cloned().unwrap_or_default(),
-        Way::Full | Way::WriteZeroes | Way::Overwrite => format!("{way:?}"),
+        TimedMethod::Program(words) => words.first().cloned().unwrap_or_default(),
+        TimedMethod::Full | TimedMethod::WriteZeroes | TimedMethod::Overwrite => format!("{way:?}"),
     };
-    say(&json!({
+    print_answer(&json!({
         "timed": serial, "way": way, "seconds": erasing, "all_seconds": all, "zeros": is_zero, "bytes": disk.size_bytes,
     }));
     Ok(())
 }
 
-fn fill(device: &Device) -> anyhow::Result<()> {
+fn fill(device: &ExclusiveDisk) -> anyhow::Result<()> {
     let mut piece = AlignedBuffer::new(PIECE_BYTES);
     piece.fill(PATTERN);
     pieces(device, |offset, bytes| Ok(device.write_at(offset, &piece[..bytes])?))?;
     Ok(device.flush()?)
 }
 
-fn holds_zeros(device: &Device) -> anyhow::Result<bool> {
+fn holds_zeros(device: &ExclusiveDisk) -> anyhow::Result<bool> {
     let reader = device.reader()?;
     let (mut piece, zeros) = (AlignedBuffer::new(PIECE_BYTES), vec![0; PIECE_BYTES]);
     let mut is_zero = true;
@@ -88,7 +88,7 @@ fn holds_zeros(device: &Device) -> anyhow::Result<bool> {
     Ok(is_zero)
 }
 
-fn pieces(device: &Device, mut each: impl FnMut(u64, usize) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn pieces(device: &ExclusiveDisk, mut each: impl FnMut(u64, usize) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut offset = 0;
     while offset < device.size_bytes() {
         let bytes = (PIECE_BYTES as u64).min(device.size_bytes() - offset);
@@ -116,26 +116,26 @@ fn program(device: &Path, words: &[String]) -> anyhow::Result<(f64, f64)> {
 }
 
 /// A drive that offers one method alone, so that the climb takes it.
-struct Only {
-    method: Method,
+struct SingleMethodDrive {
+    method: ErasureMethod,
     offers: bool,
 }
 
-impl Drive for Only {
+impl Drive for SingleMethodDrive {
     fn examine(&self) -> anyhow::Result<Abilities> {
-        let offer = Offer { method: self.method, reach: Reach::Disk, barred: None };
+        let offer = MethodOffer { method: self.method, reach: EraseReach::Disk, barred: None };
         Ok(Abilities { offers: self.offers.then_some(offer).into_iter().collect(), ..Abilities::default() })
     }
 
-    fn erase(&self, method: Method) -> Result<Begun, Fall> {
-        Err(Fall::Fell(format!("{method} is no method of the kernel")))
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
+        Err(MethodFailure::Fell(format!("{method} is no method of the kernel")))
     }
 
     fn poll(&self) -> anyhow::Result<Poll> {
         Ok(Poll::Idle)
     }
 
-    fn settle(&self) -> anyhow::Result<()> {
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()> {
         Ok(())
     }
 }
@@ -147,7 +147,7 @@ struct Stopwatch {
     ended: Cell<Option<Instant>>,
 }
 
-impl Watch for Stopwatch {
+impl CleaningMonitor for Stopwatch {
     fn checkpoint(&self, activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
         let cell = match activity {
             "taking samples" => return Ok(()),
@@ -162,18 +162,18 @@ impl Watch for Stopwatch {
         thread::sleep(time);
     }
 
-    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+    fn report_progress(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
         None
     }
 }
 
 /// By the best that the drive offers. Says which way that was.
-fn full(machine: &Machine, disk: &Disk) -> anyhow::Result<(f64, f64)> {
+fn full(machine: &LinuxHost, disk: &InventoryDisk) -> anyhow::Result<(f64, f64)> {
     let path = Path::new(&disk.device);
     let attached = attach::read(&machine.sysfs(), kernel_name(disk));
     let namespaces = match attached.commands {
         CommandSet::None => {
-            let drive = Commandless { queue: attached.queue };
+            let drive = PlainDrive { queue: attached.queue };
             return timed(machine, disk, &drive, &BTreeSet::new(), None);
         }
         CommandSet::Nvme { namespace } => BTreeSet::from([namespace]),
@@ -183,29 +183,30 @@ fn full(machine: &Machine, disk: &Disk) -> anyhow::Result<(f64, f64)> {
     timed(machine, disk, &*attached::drive(&attached, &*port, &namespaces), &namespaces, None)
 }
 
-fn rung(machine: &Machine, disk: &Disk, method: Method) -> anyhow::Result<(f64, f64)> {
+fn rung(machine: &LinuxHost, disk: &InventoryDisk, method: ErasureMethod) -> anyhow::Result<(f64, f64)> {
     let queue = attach::read(&machine.sysfs(), kernel_name(disk)).queue;
-    let offers = method != Method::WriteZeroes || queue.writes_zeroes;
+    let offers = method != ErasureMethod::WriteZeroes || queue.writes_zeroes;
     ensure!(offers, "{} does not offer {method}", disk.device);
-    timed(machine, disk, &Only { method, offers }, &BTreeSet::new(), Some(method))
+    timed(machine, disk, &SingleMethodDrive { method, offers }, &BTreeSet::new(), Some(method))
 }
 
 /// Seconds of the erasure, and with samples and proof.
 fn timed(
-    machine: &Machine,
-    disk: &Disk,
+    machine: &LinuxHost,
+    disk: &InventoryDisk,
     drive: &dyn Drive,
     namespaces: &BTreeSet<u32>,
-    method: Option<Method>,
+    method: Option<ErasureMethod>,
 ) -> anyhow::Result<(f64, f64)> {
     let device = machine.open_disk(Path::new(&disk.device))?;
-    let work = perform::Job { drive, disks: &[&device], namespaces, policy: Policy::Full, seed: [7; 32] };
+    let work =
+        perform::CleaningJob { drive, disks: &[&device], namespaces, policy: ErasurePolicy::Full, seed: [7; 32] };
     let watch = Stopwatch::default();
     let begun = Instant::now();
     let cleaned = perform::clean(&work, &watch)?;
     let all = begun.elapsed().as_secs_f64();
     ensure!(method.is_none_or(|method| cleaned.method == method.name()), "erased by {}", cleaned.method);
-    say(&json!({"by": cleaned.method, "log": cleaned.drive_log}));
+    print_answer(&json!({"by": cleaned.method, "log": cleaned.drive_log}));
     let (Some(from), Some(to)) = (watch.begun.get(), watch.ended.get()) else { bail!("the erasure was not seen") };
     Ok((to.duration_since(from).as_secs_f64(), all))
 }

@@ -26,8 +26,8 @@ use record::{PieceEnd, PieceRecord};
 
 use crate::{
     checkout::CheckoutState,
-    progress::{Step, print, say},
-    scenario::Chosen,
+    progress::{ProgressStep, print, print_status},
+    scenario::SelectedScenario,
     suites,
 };
 
@@ -63,7 +63,7 @@ impl AllRun {
         let checkout = match CheckoutState::read(repository, &cache.join("tests-git")) {
             Ok(checkout) => Some(checkout),
             Err(error) => {
-                say(&format!("could not tell which files are tested, so this run is not resumed: {error:#}"));
+                print_status(&format!("could not tell which files are tested, so this run is not resumed: {error:#}"));
                 None
             }
         };
@@ -77,7 +77,7 @@ impl AllRun {
         }
         let ends = run.record.ends()?;
         let passed = run.names.iter().filter(|name| has_passed(&ends, name)).count();
-        say(&format!("{}: {} pieces, {passed} of which passed before", run.title(), run.names.len()));
+        print_status(&format!("{}: {} pieces, {passed} of which passed before", run.title(), run.names.len()));
         Ok(run)
     }
 
@@ -97,7 +97,7 @@ impl AllRun {
     }
 
     /// Scenarios that have not passed so far.
-    pub fn scenarios(&self) -> anyhow::Result<Vec<Chosen>> {
+    pub fn scenarios(&self) -> anyhow::Result<Vec<SelectedScenario>> {
         let scenario = |piece: &TestPiece| match piece {
             TestPiece::Scenario(chosen) => Some(chosen.clone()),
             TestPiece::Simulation | TestPiece::Suite(_) => None,
@@ -116,7 +116,7 @@ impl AllRun {
         let is_suite = |piece: &&TestPiece| !matches!(piece, TestPiece::Scenario(_));
         for piece in self.pending()?.into_iter().filter(is_suite) {
             let name = piece.name();
-            let step = Step::begin(format!("running {name}"));
+            let step = ProgressStep::begin(format!("running {name}"));
             let done = match piece {
                 TestPiece::Simulation => suites::simulate(None),
                 TestPiece::Suite(slice) => suites::run_slice(*slice),
@@ -134,7 +134,7 @@ impl AllRun {
         let failure = failure.map(str::to_owned).or_else(|| self.change());
         let end = PieceEnd { seconds: took.as_secs(), ended_at: Timestamp::now(), failure };
         if let Err(error) = self.record.note(name, end) {
-            say(&format!("could not keep how {name} ended, so it runs again next time: {error:#}"));
+            print_status(&format!("could not keep how {name} ended, so it runs again next time: {error:#}"));
         }
     }
 
@@ -161,10 +161,10 @@ impl AllRun {
         let path = self.record.folder().join(file);
         fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
         print(text.trim_end());
-        say(&format!("this summary is kept in {}", path.display()));
+        print_status(&format!("this summary is kept in {}", path.display()));
         let has_all_passed = is_complete(&self.names, &ends);
         if !has_all_passed && self.begun.checkout.is_some() {
-            say("started again on the same files, this goes on with what has not passed");
+            print_status("started again on the same files, this goes on with what has not passed");
         }
         Ok(has_all_passed)
     }
@@ -209,7 +209,7 @@ mod tests {
         let second = begin(false);
         let left: Vec<String> = all.iter().filter(|name| *name != "life").cloned().collect();
         assert_eq!(pending(&second), left);
-        let scenarios: Vec<String> = second.scenarios().unwrap().iter().map(Chosen::to_string).collect();
+        let scenarios: Vec<String> = second.scenarios().unwrap().iter().map(SelectedScenario::to_string).collect();
         assert!(scenarios.contains(&"pool".to_owned()) && !scenarios.contains(&"life".to_owned()), "{scenarios:?}");
         let resumed = AllRun::resume(second.begun().clone(), &repository, &cache, None).unwrap();
         assert_eq!(pending(&resumed), left, "the second life sees the same");

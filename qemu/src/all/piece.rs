@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use jiff::Timestamp;
 
 use super::record::PieceEnd;
-use crate::{scenario::Chosen, suites::SuiteSlice};
+use crate::{scenario::SelectedScenario, suites::SuiteSlice};
 
 /// Slices of the unit, property and process tests: a run that is stopped loses one of them at most.
 const SLICES: u32 = 4;
@@ -18,7 +18,7 @@ const WHY_CHARS_MAX: usize = 100;
 pub(super) enum TestPiece {
     Simulation,
     Suite(SuiteSlice),
-    Scenario(Chosen),
+    Scenario(SelectedScenario),
 }
 
 impl TestPiece {
@@ -26,7 +26,7 @@ impl TestPiece {
     pub(super) fn all(has_nextest: bool) -> anyhow::Result<Vec<Self>> {
         let count = if has_nextest { SLICES } else { 1 };
         let slices = (1..=count).map(|index| Self::Suite(SuiteSlice { index, count }));
-        let scenarios = Chosen::all()?.into_iter().map(Self::Scenario);
+        let scenarios = SelectedScenario::all()?.into_iter().map(Self::Scenario);
         Ok(std::iter::once(Self::Simulation).chain(slices).chain(scenarios).collect())
     }
 

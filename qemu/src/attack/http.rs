@@ -12,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{AGENT_PORT, BOOT_PORT, Scene, appliance, count};
+use super::{AGENT_PORT, AttackContext, BOOT_PORT, appliance, count};
 
 /// More than the appliance has places for.
 const SLOW_CONNECTIONS: u64 = 1500;
@@ -35,11 +35,11 @@ const LARGE_FILE: &str = "/loader/ipxe.efi";
 /// So small that the server cannot hand the whole file to the connection.
 const SLOW_BUFFER_BYTES: u32 = 4096;
 
-async fn connect(scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream> {
+async fn connect(scene: &AttackContext, number: u64, port: u16) -> io::Result<TcpStream> {
     connect_by(TcpSocket::new_v4()?, scene, number, port).await
 }
 
-async fn connect_by(socket: TcpSocket, scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream> {
+async fn connect_by(socket: TcpSocket, scene: &AttackContext, number: u64, port: u16) -> io::Result<TcpStream> {
     socket.bind((scene.address(number), 0).into())?;
     let connected = timeout(CONNECT_TIMEOUT, socket.connect(appliance(port).into())).await;
     match connected {
@@ -59,7 +59,7 @@ async fn connect_by(socket: TcpSocket, scene: &Scene, number: u64, port: u16) ->
 }
 
 /// Does something again and again, `times` at once.
-async fn crowd<F>(scene: Scene, times: u64, act: impl Fn(Scene, u64) -> F) -> anyhow::Result<()>
+async fn crowd<F>(scene: AttackContext, times: u64, act: impl Fn(AttackContext, u64) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
@@ -80,7 +80,7 @@ fn fastrand() -> u32 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos())
 }
 
-pub(super) async fn slow_heads(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn slow_heads(scene: AttackContext) -> anyhow::Result<()> {
     crowd(scene, SLOW_CONNECTIONS, async |scene, number| {
         let port = if number % 5 == 0 { AGENT_PORT } else { BOOT_PORT };
         let mut stream = connect(&scene, number, port).await?;
@@ -101,7 +101,7 @@ pub(super) async fn slow_heads(scene: Scene) -> anyhow::Result<()> {
     .await
 }
 
-pub(super) async fn slow_readers(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn slow_readers(scene: AttackContext) -> anyhow::Result<()> {
     crowd(scene, SLOW_READERS, async |scene, number| {
         let socket = TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
@@ -116,7 +116,7 @@ pub(super) async fn slow_readers(scene: Scene) -> anyhow::Result<()> {
     .await
 }
 
-pub(super) async fn ranges(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn ranges(scene: AttackContext) -> anyhow::Result<()> {
     crowd(scene, RANGE_CLIENTS, async |scene, number| {
         let mut many = String::from("Range: bytes=0-0");
         for at in 1..1000 {
@@ -140,7 +140,7 @@ pub(super) async fn ranges(scene: Scene) -> anyhow::Result<()> {
     .await
 }
 
-pub(super) async fn mac_theft(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn mac_theft(scene: AttackContext) -> anyhow::Result<()> {
     let mut tokens: Vec<String> = Vec::new();
     for number in 0.. {
         sleep(THEFT_EVERY).await;
@@ -165,7 +165,7 @@ pub(super) async fn mac_theft(scene: Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) async fn script_theft(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn script_theft(scene: AttackContext) -> anyhow::Result<()> {
     loop {
         sleep(POLL_EVERY).await;
         let Ok(script) = script(&scene, 0, &scene.victim).await else { continue };
@@ -186,7 +186,7 @@ fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n")
 }
 
-async fn ask(scene: &Scene, number: u64, request: &str) -> io::Result<String> {
+async fn ask(scene: &AttackContext, number: u64, request: &str) -> io::Result<String> {
     let mut stream = connect(scene, number, BOOT_PORT).await?;
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
@@ -196,7 +196,7 @@ async fn ask(scene: &Scene, number: u64, request: &str) -> io::Result<String> {
 }
 
 /// The boot script of a MAC.
-async fn script(scene: &Scene, number: u64, mac: &str) -> io::Result<String> {
+async fn script(scene: &AttackContext, number: u64, mac: &str) -> io::Result<String> {
     let path = format!(
         "/boot.ipxe?mac={}&uuid=00000000-0000-0000-0000-000000000000&serial=x&platform=pcbios&buildarch=x86_64",
         mac.replace(':', "-")

@@ -18,9 +18,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Listens on an interface from now on.
 #[derive(Debug)]
-pub(crate) struct Listener(socket2::Socket);
+pub(crate) struct PacketListener(socket2::Socket);
 
-impl Listener {
+impl PacketListener {
     /// # Errors
     /// When the interface does not exist, or this process may not listen.
     pub(crate) fn start(interface: &str) -> anyhow::Result<Self> {

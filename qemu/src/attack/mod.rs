@@ -35,7 +35,7 @@ use tokio::{
 };
 
 use crate::{
-    net::{APPLIANCE_ADDRESS, Network},
+    net::{APPLIANCE_ADDRESS, LabBridge},
     os, sandbox,
 };
 
@@ -89,12 +89,12 @@ pub struct AttackOptions {
     #[arg(long, default_value = "52:54:00:77:01:01")]
     pub victim: String,
     #[command(flatten)]
-    pub loot: Loot,
+    pub loot: AttackerSecrets,
 }
 
 /// What the attacker has before it begins.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Loot {
+pub struct AttackerSecrets {
     /// Be at this address, with the MAC of that host, and at no other one
     #[arg(long)]
     pub address: Option<Ipv4Addr>,
@@ -191,7 +191,12 @@ pub struct Attacker {
 
 impl Attacker {
     /// Wires the machine up and lets it begin: with addresses of its own, or with the victim's MAC at a stolen one.
-    pub async fn start(network: &Network, kinds: &[Attack], victim: &str, loot: &Loot) -> anyhow::Result<Self> {
+    pub async fn start(
+        network: &LabBridge,
+        kinds: &[Attack],
+        victim: &str,
+        loot: &AttackerSecrets,
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new(sandbox::SELF);
         command.arg("attack");
         for kind in kinds {
@@ -234,13 +239,13 @@ impl Attacker {
 
 /// What the attacker's tasks share.
 #[derive(Clone, Debug)]
-pub(crate) struct Scene {
+pub(crate) struct AttackContext {
     counters: Arc<Counters>,
     victim: String,
-    loot: Loot,
+    loot: AttackerSecrets,
 }
 
-impl Scene {
+impl AttackContext {
     /// The address that it has taken, or one of its own by turns.
     fn address(&self, number: u64) -> Ipv4Addr {
         self.loot.address.unwrap_or_else(|| address(number))
@@ -252,7 +257,7 @@ pub async fn run(options: AttackOptions) -> anyhow::Result<()> {
     // The wire is there when this line is.
     tokio::task::spawn_blocking(next_line).await?.context("waiting for the wire")?;
     configure(&options).await?;
-    let scene = Scene { counters: Arc::default(), victim: options.victim, loot: options.loot };
+    let scene = AttackContext { counters: Arc::default(), victim: options.victim, loot: options.loot };
     let mut tasks = JoinSet::new();
     for kind in options.kinds {
         let scene = scene.clone();

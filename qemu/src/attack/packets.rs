@@ -43,13 +43,13 @@ pub(super) fn request(mac: [u8; 6], address: Ipv4Addr, server: Ipv4Addr) -> Vec<
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum SniffedDhcpReply {
     Offer { mac: [u8; 6], address: Ipv4Addr, server: Ipv4Addr },
     Ack,
     Other,
 }
 
-pub(super) fn read(packet: &[u8]) -> Option<Answer> {
+pub(super) fn read(packet: &[u8]) -> Option<SniffedDhcpReply> {
     let mut options = packet.get(OPTIONS_AT..)?;
     let (mut kind, mut server) = (0, None);
     while let [code, rest @ ..] = options {
@@ -71,9 +71,9 @@ pub(super) fn read(packet: &[u8]) -> Option<Answer> {
     let mac = packet.get(28..34)?.try_into().ok()?;
     let address: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
     Some(match (kind, server) {
-        (OFFER, Some(server)) => Answer::Offer { mac, address: address.into(), server },
-        (ACK, _) => Answer::Ack,
-        _ => Answer::Other,
+        (OFFER, Some(server)) => SniffedDhcpReply::Offer { mac, address: address.into(), server },
+        (ACK, _) => SniffedDhcpReply::Ack,
+        _ => SniffedDhcpReply::Other,
     })
 }
 
@@ -106,11 +106,11 @@ mod tests {
         let mut offer = dhcp(OFFER, mac(258), &[54, 4, 10, 77, 0, 1]);
         offer[16..20].copy_from_slice(&[10, 77, 0, 50]);
         let address = Ipv4Addr::new(10, 77, 0, 50);
-        assert_eq!(read(&offer), Some(Answer::Offer { mac: mac(258), address, server }));
+        assert_eq!(read(&offer), Some(SniffedDhcpReply::Offer { mac: mac(258), address, server }));
         let request = request(mac(258), address, server);
         assert_eq!((&request[4..8], &request[28..34]), (&[0, 0, 1, 2][..], &mac(258)[..]));
         assert!(request.windows(6).any(|window| window == [50, 4, 10, 77, 0, 50]));
-        assert_eq!(read(&dhcp(ACK, mac(1), &[])), Some(Answer::Ack));
+        assert_eq!(read(&dhcp(ACK, mac(1), &[])), Some(SniffedDhcpReply::Ack));
     }
 
     proptest! {

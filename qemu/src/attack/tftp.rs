@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::{net::UdpSocket, time};
 
-use super::{Scene, address, appliance, count, packets};
+use super::{AttackContext, address, appliance, count, packets};
 
 const EVERY: Duration = Duration::from_millis(4);
 /// Sockets that stay open, so that what the server sends has somebody to arrive at.
@@ -13,7 +13,7 @@ const SOCKETS_MAX: usize = 512;
 const FILE: &str = "undionly.kpxe";
 const PACKET_BYTES_MAX: usize = 65_536;
 
-pub(super) async fn flood(scene: Scene) -> anyhow::Result<()> {
+pub(super) async fn flood(scene: AttackContext) -> anyhow::Result<()> {
     let mut sockets: VecDeque<UdpSocket> = VecDeque::new();
     let mut tick = time::interval(EVERY);
     tick.set_missed_tick_behavior(time::MissedTickBehavior::Skip);

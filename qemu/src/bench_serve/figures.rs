@@ -16,18 +16,18 @@ pub(super) struct Figure {
 
 /// What the appliance must reach of the peer's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct BenchLimits {
     pub(super) throughput_min: f64,
     pub(super) cpu_max: Option<f64>,
 }
 
 /// The appliance beside the peer.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct FigurePair {
     name: &'static str,
     own: Figure,
     peer: Figure,
-    limits: Limits,
+    limits: BenchLimits,
 }
 
 impl fmt::Display for Figure {
@@ -69,8 +69,8 @@ impl Figure {
     }
 }
 
-impl Pair {
-    pub(super) fn new(name: &'static str, [own, peer]: [Vec<Figure>; 2], limits: Limits) -> anyhow::Result<Self> {
+impl FigurePair {
+    pub(super) fn new(name: &'static str, [own, peer]: [Vec<Figure>; 2], limits: BenchLimits) -> anyhow::Result<Self> {
         let median = |figures: &[Figure]| Figure::median(figures).context("nothing was measured");
         Ok(Self { name, own: median(&own)?, peer: median(&peer)?, limits })
     }
@@ -110,13 +110,13 @@ fn word(is_reached: bool) -> &'static str {
 }
 
 /// Whether all limits are held.
-pub(super) fn is_reached(plain: &Pair, tls: &Option<Pair>) -> bool {
-    let is_within = |pair: &Pair| pair.is_within() == (true, true);
+pub(super) fn is_reached(plain: &FigurePair, tls: &Option<FigurePair>) -> bool {
+    let is_within = |pair: &FigurePair| pair.is_within() == (true, true);
     is_within(plain) && tls.as_ref().is_some_and(is_within)
 }
 
 /// All lines. Without a pair there was nothing to measure, which reaches no limit.
-pub(super) fn table(plain: &Pair, tls: &Option<Pair>) -> String {
+pub(super) fn table(plain: &FigurePair, tls: &Option<FigurePair>) -> String {
     let tls = match tls {
         Some(tls) => tls.lines(),
         None => "TLS   firesteel  serves no image over TLS: MISSED\n".to_owned(),
@@ -149,8 +149,8 @@ mod tests {
     fn limits_are_held_against_medians() {
         let own = vec![figure(9.0, 0.1), figure(2.7, 0.15), figure(0.1, 9.0)];
         let peer = vec![figure(3.0, 0.1); 3];
-        let limits = Limits { throughput_min: 0.9, cpu_max: Some(1.5) };
-        let pair = Pair::new("HTTP", [own, peer.clone()], limits).unwrap();
+        let limits = BenchLimits { throughput_min: 0.9, cpu_max: Some(1.5) };
+        let pair = FigurePair::new("HTTP", [own, peer.clone()], limits).unwrap();
         let text = table(&pair, &None);
         assert!(text.contains("throughput 0.90 × nginx's, at least 0.90: reached"), "{text}");
         assert!(text.contains("CPU per GiB 1.50 × nginx's, at most 1.50: reached"), "{text}");
@@ -158,13 +158,16 @@ mod tests {
         assert!(!is_reached(&pair, &None), "what is not measured reaches nothing");
         let tls = |throughput| {
             let own = vec![figure(throughput, 1.0)];
-            Some(Pair::new("TLS", [own, peer.clone()], Limits { throughput_min: 1.0, cpu_max: None }).unwrap())
+            Some(
+                FigurePair::new("TLS", [own, peer.clone()], BenchLimits { throughput_min: 1.0, cpu_max: None })
+                    .unwrap(),
+            )
         };
         let text = table(&pair, &tls(2.9));
         assert!(text.contains("throughput 0.97 × nginx's, at least 1.00: MISSED"), "{text}");
         assert!(!is_reached(&pair, &tls(2.9)) && is_reached(&pair, &tls(3.0)));
         let costly = [vec![figure(3.0, 0.2)], peer.clone()];
-        assert!(!is_reached(&Pair::new("HTTP", costly, limits).unwrap(), &tls(3.0)));
-        assert!(Pair::new("HTTP", [Vec::new(), peer], limits).is_err());
+        assert!(!is_reached(&FigurePair::new("HTTP", costly, limits).unwrap(), &tls(3.0)));
+        assert!(FigurePair::new("HTTP", [Vec::new(), peer], limits).is_err());
     }
 }

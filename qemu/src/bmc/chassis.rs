@@ -18,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::machine::{BootOverride, BootTarget, Machine, MachineError, Power};
+use crate::machine::{BootOverride, BootTarget, Machine, MachineError, MachinePower};
 
 /// One question has a few words.
 const QUESTION_BYTES_MAX: u64 = 256;
@@ -124,7 +124,7 @@ fn name(target: BootTarget) -> &'static str {
 
 async fn perform(machine: &Machine, ask: Ask) -> Result<String, MachineError> {
     match ask {
-        Ask::Power => return Ok(format!("power:{}\n", u8::from(*machine.power().borrow() != Power::Off))),
+        Ask::Power => return Ok(format!("power:{}\n", u8::from(*machine.power().borrow() != MachinePower::Off))),
         Ask::Boot => return Ok(format!("boot:{}\n", name(machine.boot_override().await.target))),
         Ask::SetPower(true) => machine.power_on().await?,
         Ask::SetPower(false) => machine.power_off().await?,

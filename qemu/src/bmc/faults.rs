@@ -3,11 +3,11 @@
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::redfish::Effect;
+use super::redfish::LabBmcEffect;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum BmcFault {
+pub enum LabBmcFault {
     /// Every request gets this status, the login included.
     Status(u16),
     /// Every answer comes so late.
@@ -28,14 +28,14 @@ pub enum BmcFault {
 
 /// What a set of faults makes of a request, before the model hears of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct BmcFaultEffect {
     pub(super) delay_ms: u64,
-    pub(super) instead: Option<Instead>,
+    pub(super) instead: Option<ReplacedAnswer>,
 }
 
 /// The answer in place of the model's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Instead {
+pub(super) enum ReplacedAnswer {
     Status(StatusCode),
     Garbage,
     Huge { mib: u64 },
@@ -43,20 +43,22 @@ pub(super) enum Instead {
     Redirect(String),
 }
 
-pub(super) fn decide(faults: &[BmcFault]) -> Verdict {
-    let mut verdict = Verdict::default();
+pub(super) fn decide(faults: &[LabBmcFault]) -> BmcFaultEffect {
+    let mut verdict = BmcFaultEffect::default();
     for fault in faults {
         let instead = match fault {
-            BmcFault::SlowMs(delay) => {
+            LabBmcFault::SlowMs(delay) => {
                 verdict.delay_ms += delay;
                 continue;
             }
-            BmcFault::IgnoresPower | BmcFault::IgnoresBoot => continue,
-            BmcFault::Status(code) => Instead::Status(StatusCode::from_u16(*code).unwrap_or(StatusCode::BAD_GATEWAY)),
-            BmcFault::Garbage => Instead::Garbage,
-            BmcFault::HugeMib(mib) => Instead::Huge { mib: *mib },
-            BmcFault::Endless => Instead::Endless,
-            BmcFault::Redirect(to) => Instead::Redirect(to.clone()),
+            LabBmcFault::IgnoresPower | LabBmcFault::IgnoresBoot => continue,
+            LabBmcFault::Status(code) => {
+                ReplacedAnswer::Status(StatusCode::from_u16(*code).unwrap_or(StatusCode::BAD_GATEWAY))
+            }
+            LabBmcFault::Garbage => ReplacedAnswer::Garbage,
+            LabBmcFault::HugeMib(mib) => ReplacedAnswer::Huge { mib: *mib },
+            LabBmcFault::Endless => ReplacedAnswer::Endless,
+            LabBmcFault::Redirect(to) => ReplacedAnswer::Redirect(to.clone()),
         };
         verdict.instead = Some(instead);
     }
@@ -64,11 +66,11 @@ pub(super) fn decide(faults: &[BmcFault]) -> Verdict {
 }
 
 /// Whether an effect that the model decided on is only pretended.
-pub(super) fn swallows(faults: &[BmcFault], effect: &Effect) -> bool {
+pub(super) fn swallows(faults: &[LabBmcFault], effect: &LabBmcEffect) -> bool {
     match effect {
-        Effect::Reset(_) => faults.contains(&BmcFault::IgnoresPower),
-        Effect::SetBoot(_) => faults.contains(&BmcFault::IgnoresBoot),
-        Effect::InsertMedia(_) | Effect::EjectMedia => false,
+        LabBmcEffect::Reset(_) => faults.contains(&LabBmcFault::IgnoresPower),
+        LabBmcEffect::SetBoot(_) => faults.contains(&LabBmcFault::IgnoresBoot),
+        LabBmcEffect::InsertMedia(_) | LabBmcEffect::EjectMedia => false,
     }
 }
 
@@ -79,12 +81,15 @@ mod tests {
 
     #[test]
     fn faults_add_up_and_each_swallows_its_own_effect() {
-        let verdict = decide(&[BmcFault::SlowMs(5), BmcFault::Status(401), BmcFault::SlowMs(7)]);
-        assert_eq!(verdict, Verdict { delay_ms: 12, instead: Some(Instead::Status(StatusCode::UNAUTHORIZED)) });
-        assert_eq!(decide(&[BmcFault::IgnoresPower]), Verdict::default());
-        let (reset, boot) = (Effect::Reset(ResetType::On), Effect::SetBoot(BootOverride::default()));
+        let verdict = decide(&[LabBmcFault::SlowMs(5), LabBmcFault::Status(401), LabBmcFault::SlowMs(7)]);
+        assert_eq!(
+            verdict,
+            BmcFaultEffect { delay_ms: 12, instead: Some(ReplacedAnswer::Status(StatusCode::UNAUTHORIZED)) }
+        );
+        assert_eq!(decide(&[LabBmcFault::IgnoresPower]), BmcFaultEffect::default());
+        let (reset, boot) = (LabBmcEffect::Reset(ResetType::On), LabBmcEffect::SetBoot(BootOverride::default()));
         let swallowed = |fault| [&reset, &boot].map(|effect| swallows(std::slice::from_ref(&fault), effect));
-        assert_eq!(swallowed(BmcFault::IgnoresPower), [true, false]);
-        assert_eq!(swallowed(BmcFault::IgnoresBoot), [false, true]);
+        assert_eq!(swallowed(LabBmcFault::IgnoresPower), [true, false]);
+        assert_eq!(swallowed(LabBmcFault::IgnoresBoot), [false, true]);
     }
 }

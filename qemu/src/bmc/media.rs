@@ -5,25 +5,31 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::redfish::{Answer, Effect, SystemView, collection, done, not_allowed, refuse};
+use super::redfish::{LabBmcEffect, LabRedfishResponse, SystemView, collection, done, not_allowed, refuse};
 
 /// Longest URL that is taken for an image.
 const URL_BYTES_MAX: usize = 2048;
 
 /// What is at or below `base`, a `…/VirtualMedia`, if anything is; `rest` is the path behind it.
-pub(super) fn answer(system: &SystemView, method: &Method, base: &str, rest: &str, body: &[u8]) -> Option<Answer> {
+pub(super) fn answer(
+    system: &SystemView,
+    method: &Method,
+    base: &str,
+    rest: &str,
+    body: &[u8],
+) -> Option<LabRedfishResponse> {
     let found = match rest {
         "" => collection("VirtualMediaCollection", base, &[format!("{base}/Cd")]),
         "/Cd" => drive(system, &format!("{base}/Cd")),
         "/Cd/Actions/VirtualMedia.InsertMedia" if method == Method::POST => return Some(insert(body)),
-        "/Cd/Actions/VirtualMedia.EjectMedia" if method == Method::POST => return Some(done(Effect::EjectMedia)),
+        "/Cd/Actions/VirtualMedia.EjectMedia" if method == Method::POST => return Some(done(LabBmcEffect::EjectMedia)),
         "/Cd/Actions/VirtualMedia.InsertMedia" | "/Cd/Actions/VirtualMedia.EjectMedia" => {
             return Some(not_allowed(method, &format!("{base}{rest}")));
         }
         _ => return None,
     };
     Some(if method == Method::GET {
-        Answer { status: StatusCode::OK, body: Some(found), effect: None }
+        LabRedfishResponse { status: StatusCode::OK, body: Some(found), effect: None }
     } else {
         not_allowed(method, &format!("{base}{rest}"))
     })
@@ -43,10 +49,10 @@ fn drive(system: &SystemView, path: &str) -> Value {
     })
 }
 
-fn insert(body: &[u8]) -> Answer {
+fn insert(body: &[u8]) -> LabRedfishResponse {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Insert {
+    struct InsertMediaRequest {
         image: String,
         #[serde(default = "yes")]
         inserted: bool,
@@ -54,7 +60,7 @@ fn insert(body: &[u8]) -> Answer {
         write_protected: bool,
     }
     let bad = |message: &str| refuse(StatusCode::BAD_REQUEST, "ActionParameterValueError", message);
-    let asked: Insert = match serde_json::from_slice(body) {
+    let asked: InsertMediaRequest = match serde_json::from_slice(body) {
         Ok(asked) => asked,
         Err(error) => return bad(&format!("InsertMedia: {error}")),
     };
@@ -65,7 +71,7 @@ fn insert(body: &[u8]) -> Answer {
     if !asked.inserted || !asked.write_protected {
         return bad("Inserted and WriteProtected: a CD is inserted, and cannot be written to");
     }
-    done(Effect::InsertMedia(asked.image))
+    done(LabBmcEffect::InsertMedia(asked.image))
 }
 
 fn yes() -> bool {
@@ -73,10 +79,10 @@ fn yes() -> bool {
 }
 
 /// The machines' firmware has no Secure Boot; that is their state.
-pub(super) fn secure_boot(method: &Method, path: &str, body: &[u8]) -> Answer {
+pub(super) fn secure_boot(method: &Method, path: &str, body: &[u8]) -> LabRedfishResponse {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Patch {
+    struct SecureBootPatch {
         secure_boot_enable: bool,
     }
     match *method {
@@ -86,11 +92,11 @@ pub(super) fn secure_boot(method: &Method, path: &str, body: &[u8]) -> Answer {
                 "Name": "Secure Boot", "SecureBootEnable": false, "SecureBootCurrentBoot": "Disabled",
                 "SecureBootMode": "SetupMode",
             });
-            Answer { status: StatusCode::OK, body: Some(body), effect: None }
+            LabRedfishResponse { status: StatusCode::OK, body: Some(body), effect: None }
         }
-        Method::PATCH => match serde_json::from_slice::<Patch>(body) {
-            Ok(Patch { secure_boot_enable: false }) => {
-                Answer { status: StatusCode::NO_CONTENT, body: None, effect: None }
+        Method::PATCH => match serde_json::from_slice::<SecureBootPatch>(body) {
+            Ok(SecureBootPatch { secure_boot_enable: false }) => {
+                LabRedfishResponse { status: StatusCode::NO_CONTENT, body: None, effect: None }
             }
             Ok(_) => {
                 let message = "SecureBootEnable: this firmware has no Secure Boot";
@@ -109,8 +115,11 @@ mod tests {
     #[test]
     fn an_image_is_a_url_and_read_only() {
         for (body, effect) in [
-            (r#"{"Image": "http://x/a.iso"}"#, Some(Effect::InsertMedia("http://x/a.iso".to_owned()))),
-            (r#"{"Image": "https://x/a", "Inserted": true}"#, Some(Effect::InsertMedia("https://x/a".to_owned()))),
+            (r#"{"Image": "http://x/a.iso"}"#, Some(LabBmcEffect::InsertMedia("http://x/a.iso".to_owned()))),
+            (
+                r#"{"Image": "https://x/a", "Inserted": true}"#,
+                Some(LabBmcEffect::InsertMedia("https://x/a".to_owned())),
+            ),
             (r#"{"Image": "file:///etc/passwd"}"#, None),
             (r#"{"Image": "http://x/\u0007"}"#, None),
             (r#"{"Image": "http://x/a", "WriteProtected": false}"#, None),

@@ -23,8 +23,8 @@ use std::{
 };
 
 use bytes::Bytes;
-pub use faults::BmcFault;
-use faults::Instead;
+pub use faults::LabBmcFault;
+use faults::ReplacedAnswer;
 use futures_util::stream;
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
@@ -38,7 +38,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rcgen::{CertifiedKey, KeyPair};
-use redfish::{Answer, Effect, ResetType, SystemView};
+use redfish::{LabBmcEffect, LabRedfishResponse, ResetType, SystemView};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -53,7 +53,7 @@ use tokio_rustls::TlsAcceptor;
 use self::{sessions::Sessions, simulator::Simulator, sushy::Sushy};
 use crate::{
     libvirt::Libvirt,
-    machine::{Machine, MachineError, Power},
+    machine::{Machine, MachineError, MachinePower},
     tools::{Tools, ToolsError},
 };
 
@@ -169,7 +169,7 @@ impl AnyBmc {
 pub struct Bmc {
     address: SocketAddr,
     uuid: uuid::Uuid,
-    shared: Arc<Shared>,
+    shared: Arc<LabBmcState>,
     task: AbortHandle,
 }
 
@@ -185,7 +185,7 @@ impl Bmc {
         let address = listener.local_addr().map_err(|source| BmcError::Listen { address, source })?;
         let acceptor = acceptor(address)?;
         let uuid = machine.config().uuid;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LabBmcState {
             machine,
             sessions: Sessions::new(USER, PASSWORD),
             faults: Mutex::default(),
@@ -196,7 +196,7 @@ impl Bmc {
     }
 
     /// Misbehaves in these ways from the next request on, and in no other.
-    pub fn set_faults(&self, faults: Vec<BmcFault>) {
+    pub fn set_faults(&self, faults: Vec<LabBmcFault>) {
         *self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
@@ -213,22 +213,22 @@ impl Drop for Bmc {
     }
 }
 
-struct Shared {
+struct LabBmcState {
     machine: Machine,
     sessions: Sessions,
-    faults: Mutex<Vec<BmcFault>>,
+    faults: Mutex<Vec<LabBmcFault>>,
     /// Where the image in the virtual drive came from.
     media: Mutex<Option<String>>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for LabBmcState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("faults", &self.faults).finish_non_exhaustive()
+        f.debug_struct("LabBmcState").field("faults", &self.faults).finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    fn faults(&self) -> Vec<BmcFault> {
+impl LabBmcState {
+    fn faults(&self) -> Vec<LabBmcFault> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -248,7 +248,7 @@ fn acceptor(address: SocketAddr) -> Result<TlsAcceptor, BmcError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<LabBmcState>) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     while let Ok(slot) = slots.clone().acquire_owned().await {
@@ -277,7 +277,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
     }
 }
 
-async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
+async fn serve(shared: &LabBmcState, request: Request<Incoming>) -> Response<Body> {
     let faults = shared.faults();
     let verdict = faults::decide(&faults);
     tokio::time::sleep(Duration::from_millis(verdict.delay_ms)).await;
@@ -327,10 +327,10 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     render(answer)
 }
 
-async fn view(shared: &Shared) -> SystemView {
+async fn view(shared: &LabBmcState) -> SystemView {
     let machine = &shared.machine;
     let config = machine.config();
-    let is_on = *machine.power().borrow() != Power::Off;
+    let is_on = *machine.power().borrow() != MachinePower::Off;
     SystemView {
         is_on,
         boot: machine.boot_override().await,
@@ -351,29 +351,31 @@ enum PerformError {
     Fetch(String),
 }
 
-async fn perform(shared: &Shared, effect: Effect) -> Result<(), PerformError> {
+async fn perform(shared: &LabBmcState, effect: LabBmcEffect) -> Result<(), PerformError> {
     let machine = &shared.machine;
     let media = |url: Option<String>| *shared.media.lock().unwrap_or_else(PoisonError::into_inner) = url;
     match effect {
-        Effect::InsertMedia(url) => {
+        LabBmcEffect::InsertMedia(url) => {
             let path = fetch(machine, &url).await.map_err(PerformError::Fetch)?;
             machine.reconfigure(|config| config.media = Some(path));
             media(Some(url));
         }
-        Effect::EjectMedia => {
+        LabBmcEffect::EjectMedia => {
             machine.reconfigure(|config| config.media = None);
             media(None);
         }
-        Effect::SetBoot(boot) => machine.set_boot_override(boot).await,
-        Effect::Reset(ResetType::On | ResetType::ForceOn) => machine.power_on().await?,
-        Effect::Reset(ResetType::ForceOff) => machine.power_off().await?,
-        Effect::Reset(ResetType::GracefulShutdown | ResetType::PushPowerButton) => machine.press_power_button().await?,
-        Effect::Reset(ResetType::ForceRestart) => machine.reset().await?,
-        Effect::Reset(ResetType::PowerCycle) => {
+        LabBmcEffect::SetBoot(boot) => machine.set_boot_override(boot).await,
+        LabBmcEffect::Reset(ResetType::On | ResetType::ForceOn) => machine.power_on().await?,
+        LabBmcEffect::Reset(ResetType::ForceOff) => machine.power_off().await?,
+        LabBmcEffect::Reset(ResetType::GracefulShutdown | ResetType::PushPowerButton) => {
+            machine.press_power_button().await?
+        }
+        LabBmcEffect::Reset(ResetType::ForceRestart) => machine.reset().await?,
+        LabBmcEffect::Reset(ResetType::PowerCycle) => {
             machine.power_off().await?;
             machine.power_on().await?;
         }
-        Effect::Reset(ResetType::GracefulRestart) => {
+        LabBmcEffect::Reset(ResetType::GracefulRestart) => {
             machine.press_power_button().await?;
             let machine = machine.clone();
             // The request is answered at once, as BMCs do; the restart follows the guest's own end.
@@ -411,23 +413,26 @@ async fn fetch(machine: &Machine, url: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn misbehave(instead: Instead) -> Response<Body> {
+fn misbehave(instead: ReplacedAnswer) -> Response<Body> {
     let whole = |text: String| Full::new(Bytes::from(text)).boxed_unsync();
     let (status, body) = match instead {
-        Instead::Status(StatusCode::UNAUTHORIZED) => return unauthorised(),
-        Instead::Status(status) => return render(redfish::refuse(status, "InternalError", "the lab wants it so")),
-        Instead::Garbage => (StatusCode::OK, whole("<html>not what you asked for".to_owned())),
-        Instead::Huge { mib } => {
+        ReplacedAnswer::Status(StatusCode::UNAUTHORIZED) => return unauthorised(),
+        ReplacedAnswer::Status(status) => {
+            return render(redfish::refuse(status, "InternalError", "the lab wants it so"));
+        }
+        ReplacedAnswer::Garbage => (StatusCode::OK, whole("<html>not what you asked for".to_owned())),
+        ReplacedAnswer::Huge { mib } => {
             let filler = " ".repeat(MIB);
             let spaces = stream::iter((0..mib).map(move |_| Ok(Frame::data(Bytes::from(filler.clone())))));
             (StatusCode::OK, StreamBody::new(spaces).boxed_unsync())
         }
-        Instead::Endless => {
+        ReplacedAnswer::Endless => {
             let spaces = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(&[b' '; 4096]))));
             (StatusCode::OK, StreamBody::new(spaces).boxed_unsync())
         }
-        Instead::Redirect(to) => {
-            let mut response = render(Answer { status: StatusCode::TEMPORARY_REDIRECT, body: None, effect: None });
+        ReplacedAnswer::Redirect(to) => {
+            let mut response =
+                render(LabRedfishResponse { status: StatusCode::TEMPORARY_REDIRECT, body: None, effect: None });
             response.headers_mut().extend(HeaderValue::from_str(&to).ok().map(|to| (LOCATION, to)));
             return response;
         }
@@ -438,7 +443,7 @@ fn misbehave(instead: Instead) -> Response<Body> {
     response
 }
 
-fn render(answer: Answer) -> Response<Body> {
+fn render(answer: LabRedfishResponse) -> Response<Body> {
     let body = answer.body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let mut response = Response::new(Full::new(body).boxed_unsync());
     *response.status_mut() = answer.status;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::media;
-use crate::machine::{BootOverride, BootTarget, Firmware};
+use crate::machine::{BootOverride, BootTarget, MachineFirmware};
 
 /// What the model says about the machine.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct SystemView {
     pub uuid: uuid::Uuid,
     pub is_on: bool,
     pub boot: BootOverride,
-    pub firmware: Firmware,
+    pub firmware: MachineFirmware,
     pub macs: Vec<String>,
     pub memory_mib: u32,
     /// Where the image in the virtual drive came from.
@@ -49,7 +49,7 @@ const RESET_TYPES: [&str; 8] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum LabBmcEffect {
     Reset(ResetType),
     SetBoot(BootOverride),
     /// Fetches the image; the drive is there from the next power-on or reset.
@@ -58,10 +58,10 @@ pub enum Effect {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Answer {
+pub struct LabRedfishResponse {
     pub status: StatusCode,
     pub body: Option<Value>,
-    pub effect: Option<Effect>,
+    pub effect: Option<LabBmcEffect>,
 }
 
 pub const ROOT: &str = "/redfish/v1";
@@ -82,7 +82,7 @@ pub fn system_path(uuid: &uuid::Uuid) -> String {
 
 /// Answers one authorised request.
 #[must_use]
-pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> Answer {
+pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> LabRedfishResponse {
     let path = path.trim_end_matches('/');
     let at_system = system_path(&system.uuid);
     let interfaces = format!("{at_system}/EthernetInterfaces");
@@ -101,7 +101,7 @@ pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> 
             return found;
         }
     }
-    if path == format!("{at_system}/SecureBoot") && system.firmware == Firmware::Uefi {
+    if path == format!("{at_system}/SecureBoot") && system.firmware == MachineFirmware::Uefi {
         return media::secure_boot(method, path, body);
     }
     let found = match path {
@@ -127,7 +127,9 @@ pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> 
         }),
     };
     match found {
-        Some(body) if method == Method::GET => Answer { status: StatusCode::OK, body: Some(body), effect: None },
+        Some(body) if method == Method::GET => {
+            LabRedfishResponse { status: StatusCode::OK, body: Some(body), effect: None }
+        }
         Some(_) => not_allowed(method, path),
         None => refuse(StatusCode::NOT_FOUND, "ResourceMissingAtURI", &format!("there is nothing at {path}")),
     }
@@ -135,42 +137,42 @@ pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> 
 
 /// An error in Redfish's form.
 #[must_use]
-pub fn refuse(status: StatusCode, kind: &str, message: &str) -> Answer {
+pub fn refuse(status: StatusCode, kind: &str, message: &str) -> LabRedfishResponse {
     let id = format!("Base.1.8.{kind}");
     let info = json!([{"@odata.type": "#Message.v1_1_1.Message", "MessageId": id, "Message": message}]);
     let body = json!({"error": {"code": id, "message": message, "@Message.ExtendedInfo": info}});
-    Answer { status, body: Some(body), effect: None }
+    LabRedfishResponse { status, body: Some(body), effect: None }
 }
 
-pub(super) fn not_allowed(method: &Method, path: &str) -> Answer {
+pub(super) fn not_allowed(method: &Method, path: &str) -> LabRedfishResponse {
     refuse(StatusCode::METHOD_NOT_ALLOWED, "OperationNotAllowed", &format!("{method} is not possible at {path}"))
 }
 
-pub(super) fn done(effect: Effect) -> Answer {
-    Answer { status: StatusCode::NO_CONTENT, body: None, effect: Some(effect) }
+pub(super) fn done(effect: LabBmcEffect) -> LabRedfishResponse {
+    LabRedfishResponse { status: StatusCode::NO_CONTENT, body: None, effect: Some(effect) }
 }
 
-fn reset_system(body: &[u8]) -> Answer {
+fn reset_system(body: &[u8]) -> LabRedfishResponse {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Reset {
+    struct ResetRequest {
         reset_type: ResetType,
     }
-    match serde_json::from_slice::<Reset>(body) {
-        Ok(reset) => done(Effect::Reset(reset.reset_type)),
+    match serde_json::from_slice::<ResetRequest>(body) {
+        Ok(reset) => done(LabBmcEffect::Reset(reset.reset_type)),
         Err(error) => refuse(StatusCode::BAD_REQUEST, "ActionParameterValueError", &format!("ResetType: {error}")),
     }
 }
 
 #[derive(Deserialize)]
-enum Enabled {
+enum OverrideEnabled {
     Disabled,
     Once,
     Continuous,
 }
 
 #[derive(Deserialize)]
-enum Target {
+enum OverrideTarget {
     None,
     Pxe,
     Hdd,
@@ -182,21 +184,21 @@ enum Target {
 #[serde(deny_unknown_fields)]
 struct BootPatch {
     #[serde(rename = "BootSourceOverrideEnabled")]
-    enabled: Option<Enabled>,
+    enabled: Option<OverrideEnabled>,
     #[serde(rename = "BootSourceOverrideTarget")]
-    target: Option<Target>,
+    target: Option<OverrideTarget>,
     #[serde(rename = "BootSourceOverrideMode")]
     mode: Option<String>,
 }
 
-fn patch_system(system: &SystemView, body: &[u8]) -> Answer {
+fn patch_system(system: &SystemView, body: &[u8]) -> LabRedfishResponse {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Patch {
+    struct SystemPatch {
         #[serde(rename = "Boot")]
         boot: BootPatch,
     }
-    let boot = match serde_json::from_slice::<Patch>(body) {
+    let boot = match serde_json::from_slice::<SystemPatch>(body) {
         Ok(patch) => patch.boot,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, "PropertyValueNotInList", &format!("Boot: {error}")),
     };
@@ -207,32 +209,32 @@ fn patch_system(system: &SystemView, body: &[u8]) -> Answer {
         return refuse(StatusCode::BAD_REQUEST, "PropertyValueConflict", &message);
     }
     let target = match boot.target {
-        Some(Target::None) => BootTarget::None,
-        Some(Target::Pxe) => BootTarget::Pxe,
-        Some(Target::Hdd) => BootTarget::Hdd,
-        Some(Target::Cd) => BootTarget::Cd,
-        Some(Target::UefiHttp) if system.firmware == Firmware::Bios => {
+        Some(OverrideTarget::None) => BootTarget::None,
+        Some(OverrideTarget::Pxe) => BootTarget::Pxe,
+        Some(OverrideTarget::Hdd) => BootTarget::Hdd,
+        Some(OverrideTarget::Cd) => BootTarget::Cd,
+        Some(OverrideTarget::UefiHttp) if system.firmware == MachineFirmware::Bios => {
             return refuse(StatusCode::BAD_REQUEST, "PropertyValueNotInList", "UefiHttp needs UEFI");
         }
-        Some(Target::UefiHttp) => BootTarget::UefiHttp,
+        Some(OverrideTarget::UefiHttp) => BootTarget::UefiHttp,
         None => system.boot.target,
     };
     let once = match boot.enabled {
-        Some(Enabled::Disabled) => return done(Effect::SetBoot(BootOverride::default())),
-        Some(Enabled::Once) => true,
-        Some(Enabled::Continuous) => false,
+        Some(OverrideEnabled::Disabled) => return done(LabBmcEffect::SetBoot(BootOverride::default())),
+        Some(OverrideEnabled::Once) => true,
+        Some(OverrideEnabled::Continuous) => false,
         None => system.boot.once,
     };
     if target == BootTarget::None {
-        return done(Effect::SetBoot(BootOverride::default()));
+        return done(LabBmcEffect::SetBoot(BootOverride::default()));
     }
-    done(Effect::SetBoot(BootOverride { target, once }))
+    done(LabBmcEffect::SetBoot(BootOverride { target, once }))
 }
 
-fn mode_of(firmware: Firmware) -> &'static str {
+fn mode_of(firmware: MachineFirmware) -> &'static str {
     match firmware {
-        Firmware::Bios => "Legacy",
-        Firmware::Uefi => "UEFI",
+        MachineFirmware::Bios => "Legacy",
+        MachineFirmware::Uefi => "UEFI",
     }
 }
 
@@ -263,8 +265,8 @@ fn computer_system(system: &SystemView, path: &str) -> Value {
         BootOverride { target, once } => (if once { "Once" } else { "Continuous" }, target_name(target)),
     };
     let targets: &[&str] = match system.firmware {
-        Firmware::Bios => &["None", "Pxe", "Hdd", "Cd"],
-        Firmware::Uefi => &["None", "Pxe", "Hdd", "Cd", "UefiHttp"],
+        MachineFirmware::Bios => &["None", "Pxe", "Hdd", "Cd"],
+        MachineFirmware::Uefi => &["None", "Pxe", "Hdd", "Cd", "UefiHttp"],
     };
     let mut shown = json!({
         "@odata.id": path, "@odata.type": "#ComputerSystem.v1_10_0.ComputerSystem", "Id": system.uuid,
@@ -291,7 +293,7 @@ fn computer_system(system: &SystemView, path: &str) -> Value {
             "ResetType@Redfish.AllowableValues": RESET_TYPES,
         }},
     });
-    if system.firmware == Firmware::Uefi {
+    if system.firmware == MachineFirmware::Uefi {
         shown["SecureBoot"] = json!({"@odata.id": format!("{path}/SecureBoot")});
     }
     shown
@@ -343,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    fn system(firmware: Firmware) -> SystemView {
+    fn system(firmware: MachineFirmware) -> SystemView {
         SystemView {
             name: "host-1".to_owned(),
             uuid: uuid::Uuid::from_u128(7),
@@ -363,7 +365,7 @@ mod tests {
     /// Every link in every answer leads to an answer that says the same about itself.
     #[test]
     fn the_tree_has_no_dead_link() {
-        let view = system(Firmware::Uefi);
+        let view = system(MachineFirmware::Uefi);
         let (mut open, mut seen) = (vec![ROOT.to_owned()], Vec::new());
         while let Some(path) = open.pop() {
             let path = path.trim_end_matches('/').to_owned();
@@ -395,23 +397,23 @@ mod tests {
 
     #[test]
     fn boot_once_is_set_shown_and_cleared() {
-        let mut view = system(Firmware::Uefi);
+        let mut view = system(MachineFirmware::Uefi);
         let patch = br#"{"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}}"#;
         let set = answer(&view, &Method::PATCH, &at(""), patch);
         let wanted = BootOverride { target: BootTarget::Pxe, once: true };
-        assert_eq!((set.status, set.effect), (StatusCode::NO_CONTENT, Some(Effect::SetBoot(wanted))));
+        assert_eq!((set.status, set.effect), (StatusCode::NO_CONTENT, Some(LabBmcEffect::SetBoot(wanted))));
         view.boot = wanted;
         let shown = answer(&view, &Method::GET, &at("/"), b"").body.unwrap();
         assert_eq!(shown["Boot"]["BootSourceOverrideEnabled"], "Once");
         assert_eq!(shown["Boot"]["BootSourceOverrideTarget"], "Pxe");
         let clear = br#"{"Boot": {"BootSourceOverrideEnabled": "Disabled"}}"#;
         let cleared = answer(&view, &Method::PATCH, &at(""), clear);
-        assert_eq!(cleared.effect, Some(Effect::SetBoot(BootOverride::default())));
+        assert_eq!(cleared.effect, Some(LabBmcEffect::SetBoot(BootOverride::default())));
     }
 
     #[test]
     fn what_the_firmware_cannot_do_is_refused() {
-        let view = system(Firmware::Bios);
+        let view = system(MachineFirmware::Bios);
         for boot in [
             r#"{"BootSourceOverrideTarget": "UefiHttp"}"#,
             r#"{"BootSourceOverrideTarget": "Floppy"}"#,
@@ -426,11 +428,11 @@ mod tests {
 
     #[test]
     fn each_reset_type_that_is_offered_is_understood() {
-        let view = system(Firmware::Uefi);
+        let view = system(MachineFirmware::Uefi);
         for kind in RESET_TYPES {
             let body = format!("{{\"ResetType\": \"{kind}\"}}");
             let done = answer(&view, &Method::POST, &at("/Actions/ComputerSystem.Reset"), body.as_bytes());
-            assert!(matches!(done.effect, Some(Effect::Reset(_))), "{kind}");
+            assert!(matches!(done.effect, Some(LabBmcEffect::Reset(_))), "{kind}");
         }
         let refused = answer(&view, &Method::POST, &at("/Actions/ComputerSystem.Reset"), b"{\"ResetType\": \"Nmi\"}");
         assert_eq!(refused.status, StatusCode::BAD_REQUEST);
@@ -439,7 +441,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_request_gets_an_answer(path in ".{0,80}", body in prop::collection::vec(any::<u8>(), 0..200)) {
-            let view = system(Firmware::Uefi);
+            let view = system(MachineFirmware::Uefi);
             for method in [Method::GET, Method::POST, Method::PATCH] {
                 let plain = answer(&view, &method, &path, &body);
                 prop_assert!(plain.status != StatusCode::INTERNAL_SERVER_ERROR);

@@ -12,7 +12,7 @@ use http_body_util::Full;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::redfish::{Answer, SESSIONS, refuse};
+use super::redfish::{LabRedfishResponse, SESSIONS, refuse};
 
 /// Real BMCs have between 4 and 64 sessions; the oldest makes room here.
 const SESSIONS_MAX: usize = 16;
@@ -21,11 +21,11 @@ const TOKEN_HEADER: &str = "x-auth-token";
 pub(super) struct Sessions {
     user: &'static str,
     password: &'static str,
-    open: Mutex<Vec<Session>>,
+    open: Mutex<Vec<LabRedfishSession>>,
 }
 
 #[derive(Clone)]
-struct Session {
+struct LabRedfishSession {
     id: String,
     token: String,
 }
@@ -51,16 +51,18 @@ impl Sessions {
     pub(super) fn open(&self, body: &[u8]) -> Option<Response<Full<Bytes>>> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
-        struct Credentials {
+        struct LabCredentials {
             user_name: String,
             password: String,
         }
-        let given: Credentials = serde_json::from_slice(body).ok()?;
+        let given: LabCredentials = serde_json::from_slice(body).ok()?;
         if given.user_name != self.user || given.password != self.password {
             return None;
         }
-        let session =
-            Session { id: uuid::Uuid::new_v4().simple().to_string(), token: uuid::Uuid::new_v4().simple().to_string() };
+        let session = LabRedfishSession {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            token: uuid::Uuid::new_v4().simple().to_string(),
+        };
         let location = format!("{SESSIONS}/{}", session.id);
         let mut response = Response::new(Full::new(Bytes::from(describe(&session.id, self.user).to_string())));
         *response.status_mut() = StatusCode::CREATED;
@@ -77,7 +79,7 @@ impl Sessions {
     }
 
     /// Everything else at or below the session collection; `None` for other paths.
-    pub(super) fn answer(&self, method: &Method, path: &str) -> Option<Answer> {
+    pub(super) fn answer(&self, method: &Method, path: &str) -> Option<LabRedfishResponse> {
         let rest = path.trim_end_matches('/').strip_prefix(SESSIONS)?;
         let mut open = self.lock();
         let Some(id) = rest.strip_prefix('/') else {
@@ -87,19 +89,19 @@ impl Sessions {
                 "@odata.id": SESSIONS, "@odata.type": "#SessionCollection.SessionCollection", "Name": "Sessions",
                 "Members@odata.count": members.len(), "Members": members,
             });
-            return Some(Answer { status: StatusCode::OK, body: Some(body), effect: None });
+            return Some(LabRedfishResponse { status: StatusCode::OK, body: Some(body), effect: None });
         };
         let Some(position) = open.iter().position(|session| session.id == id) else {
             return Some(refuse(StatusCode::NOT_FOUND, "ResourceMissingAtURI", "there is no such session"));
         };
         if method == Method::DELETE {
             open.remove(position);
-            return Some(Answer { status: StatusCode::NO_CONTENT, body: None, effect: None });
+            return Some(LabRedfishResponse { status: StatusCode::NO_CONTENT, body: None, effect: None });
         }
-        Some(Answer { status: StatusCode::OK, body: Some(describe(id, self.user)), effect: None })
+        Some(LabRedfishResponse { status: StatusCode::OK, body: Some(describe(id, self.user)), effect: None })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Session>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<LabRedfishSession>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

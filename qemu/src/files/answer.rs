@@ -56,11 +56,11 @@ pub enum OriginFaultKind {
 
 impl OriginFaultKind {
     /// How an answer ends at the fault's place, if it does.
-    fn end(self) -> Option<End> {
+    fn end(self) -> Option<OriginResponseEnd> {
         match self {
-            Self::Cut => Some(End::Close),
-            Self::Reset => Some(End::Reset),
-            Self::Stall => Some(End::Stall),
+            Self::Cut => Some(OriginResponseEnd::Close),
+            Self::Reset => Some(OriginResponseEnd::Reset),
+            Self::Stall => Some(OriginResponseEnd::Stall),
             Self::Status
             | Self::Truncate
             | Self::WrongLength
@@ -74,7 +74,7 @@ impl OriginFaultKind {
 
 /// A request, as far as an origin looks at it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct OriginRequest {
     pub(super) is_head: bool,
     pub(super) path: String,
     /// `bytes=N-`, with or without an end.
@@ -83,7 +83,7 @@ pub(super) struct Asked {
 }
 
 /// Reads a request's head. `None`: it is none that is served.
-pub(super) fn read_head(head: &str) -> Option<Asked> {
+pub(super) fn read_head(head: &str) -> Option<OriginRequest> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next()?.split(' ');
     let is_head = match words.next()? {
@@ -91,7 +91,7 @@ pub(super) fn read_head(head: &str) -> Option<Asked> {
         "HEAD" => true,
         _ => return None,
     };
-    let mut asked = Asked { is_head, path: words.next()?.to_owned(), ..Asked::default() };
+    let mut asked = OriginRequest { is_head, path: words.next()?.to_owned(), ..OriginRequest::default() };
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { continue };
         let value = value.trim();
@@ -110,17 +110,17 @@ pub(super) fn read_head(head: &str) -> Option<Asked> {
 
 /// What is sent: a head, a part of the file, and then an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct OriginResponse {
     pub(super) head: String,
     pub(super) start: u64,
     pub(super) bytes: u64,
     /// Bytes of the file that become others.
     pub(super) altered: Vec<std::ops::Range<u64>>,
-    pub(super) end: End,
+    pub(super) end: OriginResponseEnd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum OriginResponseEnd {
     Close,
     Reset,
     Stall,
@@ -129,18 +129,18 @@ pub(super) enum End {
 }
 
 #[derive(Debug)]
-pub(super) struct Origin {
+pub(super) struct OriginFile {
     length: u64,
     faults: Vec<(OriginFault, u64)>,
     answers: u64,
 }
 
-impl Origin {
+impl OriginFile {
     pub(super) fn new(length: u64, faults: Vec<OriginFault>) -> Self {
         Self { length, faults: faults.into_iter().map(|fault| (fault, 0)).collect(), answers: 0 }
     }
 
-    pub(super) fn answer(&mut self, asked: &Asked) -> Answer {
+    pub(super) fn answer(&mut self, asked: &OriginRequest) -> OriginResponse {
         self.answers += 1;
         let length = match self.meet(OriginFaultKind::Truncate, 0..u64::MAX) {
             Some(fault) => fault.at.min(self.length),
@@ -155,7 +155,7 @@ impl Origin {
             None => (200, 0, length),
         };
         if let Some(fault) = self.meet(OriginFaultKind::Status, 0..u64::MAX) {
-            return Answer::of_status(fault.code);
+            return OriginResponse::of_status(fault.code);
         }
         let mut stated = end - start;
         if let Some(fault) = self.meet(OriginFaultKind::WrongLength, 0..u64::MAX) {
@@ -174,13 +174,19 @@ impl Origin {
             }
         }
         head.push_str("\r\n");
-        let mut answer = Answer { head, start: from, bytes: end - start, altered: Vec::new(), end: End::Close };
+        let mut answer = OriginResponse {
+            head,
+            start: from,
+            bytes: end - start,
+            altered: Vec::new(),
+            end: OriginResponseEnd::Close,
+        };
         if asked.is_head {
             answer.bytes = 0;
             return answer;
         }
         if endless {
-            answer.end = End::Again;
+            answer.end = OriginResponseEnd::Again;
         }
         if let Some(fault) = self.meet(OriginFaultKind::Alter, start..end) {
             answer.altered.push(fault.at..fault.at + fault.bytes);
@@ -193,7 +199,7 @@ impl Origin {
     }
 
     /// The end that an answer with these bytes comes to first, with its place; counts it. Those behind it are not met.
-    fn meet_end(&mut self, range: std::ops::Range<u64>) -> Option<(u64, End)> {
+    fn meet_end(&mut self, range: std::ops::Range<u64>) -> Option<(u64, OriginResponseEnd)> {
         let ends = self.faults.iter_mut().filter_map(|(fault, met)| {
             let how = fault.kind.end().filter(|_| range.contains(&fault.at))?;
             fault.times.is_none_or(|times| *met < times).then_some((fault.at, how, met))
@@ -216,10 +222,10 @@ impl Origin {
     }
 }
 
-impl Answer {
+impl OriginResponse {
     pub(super) fn of_status(status: u16) -> Self {
         let head = format!("HTTP/1.1 {status} {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", reason(status));
-        Self { head, start: 0, bytes: 0, altered: Vec::new(), end: End::Close }
+        Self { head, start: 0, bytes: 0, altered: Vec::new(), end: OriginResponseEnd::Close }
     }
 }
 
@@ -236,33 +242,36 @@ mod tests {
         OriginFault { kind, at, times: None, bytes: 1, code: 503 }
     }
 
-    fn asked(range: Option<(u64, Option<u64>)>) -> Asked {
-        Asked { path: "/x".to_owned(), range, ..Asked::default() }
+    fn asked(range: Option<(u64, Option<u64>)>) -> OriginRequest {
+        OriginRequest { path: "/x".to_owned(), range, ..OriginRequest::default() }
     }
 
     #[test]
     fn an_end_behind_another_is_met_by_a_later_answer() {
         let once = |kind, at| OriginFault { times: Some(1), ..fault(kind, at) };
         let faults = vec![once(OriginFaultKind::Cut, 700), once(OriginFaultKind::Stall, 300)];
-        let mut origin = Origin::new(1000, faults);
+        let mut origin = OriginFile::new(1000, faults);
         let mut from = |start: u64| {
             let answer = origin.answer(&asked(Some((start, None))));
             (answer.bytes, answer.end)
         };
-        assert_eq!([from(0), from(300), from(700)], [(300, End::Stall), (400, End::Close), (300, End::Close)]);
+        assert_eq!(
+            [from(0), from(300), from(700)],
+            [(300, OriginResponseEnd::Stall), (400, OriginResponseEnd::Close), (300, OriginResponseEnd::Close)]
+        );
     }
 
     #[test]
     fn a_sound_origin_serves_the_whole_and_ranges() {
-        let mut origin = Origin::new(1000, Vec::new());
+        let mut origin = OriginFile::new(1000, Vec::new());
         let whole = origin.answer(&asked(None));
-        assert_eq!((whole.start, whole.bytes, whole.end), (0, 1000, End::Close));
+        assert_eq!((whole.start, whole.bytes, whole.end), (0, 1000, OriginResponseEnd::Close));
         assert!(whole.head.starts_with("HTTP/1.1 200 OK\r\n") && whole.head.contains("Content-Length: 1000\r\n"));
         let part = origin.answer(&asked(Some((990, None))));
         assert_eq!((part.start, part.bytes), (990, 10));
         assert!(part.head.contains("206") && part.head.contains("Content-Range: bytes 990-999/1000\r\n"));
         assert!(origin.answer(&asked(Some((1000, None)))).head.contains("416"));
-        let other = Asked { if_range: Some("\"other\"".to_owned()), ..asked(Some((990, None))) };
+        let other = OriginRequest { if_range: Some("\"other\"".to_owned()), ..asked(Some((990, None))) };
         assert_eq!(origin.answer(&other).bytes, 1000);
         let head = "GET /x HTTP/1.1\r\nHost: a\r\nrange: bytes=5-9\r\nIf-Range: \"q\"\r\n";
         let read = read_head(head).unwrap();
@@ -272,24 +281,24 @@ mod tests {
 
     #[test]
     fn each_fault_does_what_it_says_and_as_often_as_it_says() {
-        let answer = |kind, at, range| Origin::new(1000, vec![fault(kind, at)]).answer(&asked(range));
+        let answer = |kind, at, range| OriginFile::new(1000, vec![fault(kind, at)]).answer(&asked(range));
         let cut = answer(OriginFaultKind::Cut, 400, None);
-        assert_eq!((cut.bytes, cut.end), (400, End::Close));
+        assert_eq!((cut.bytes, cut.end), (400, OriginResponseEnd::Close));
         assert!(cut.head.contains("Content-Length: 1000"));
         assert_eq!(answer(OriginFaultKind::Reset, 400, Some((300, None))).bytes, 100);
-        assert_eq!(answer(OriginFaultKind::Stall, 400, Some((500, None))).end, End::Close);
+        assert_eq!(answer(OriginFaultKind::Stall, 400, Some((500, None))).end, OriginResponseEnd::Close);
         let short = answer(OriginFaultKind::Truncate, 10, None);
         assert!(short.bytes == 10 && short.head.contains("Content-Length: 10\r\n"));
         assert!(answer(OriginFaultKind::WrongLength, 0, None).head.contains("Content-Length: 1001"));
         assert_eq!(answer(OriginFaultKind::Alter, 7, None).altered.first(), Some(&(7..8)));
         assert_eq!(answer(OriginFaultKind::WrongRange, 0, Some((10, None))).start, 9);
         let endless = answer(OriginFaultKind::Endless, 0, None);
-        assert!(endless.end == End::Again && !endless.head.contains("Content-Length"));
+        assert!(endless.end == OriginResponseEnd::Again && !endless.head.contains("Content-Length"));
         assert!(answer(OriginFaultKind::Status, 0, None).head.starts_with("HTTP/1.1 503"));
 
-        let mut once = Origin::new(1000, vec![OriginFault { times: Some(1), ..fault(OriginFaultKind::Cut, 1) }]);
+        let mut once = OriginFile::new(1000, vec![OriginFault { times: Some(1), ..fault(OriginFaultKind::Cut, 1) }]);
         assert_eq!([(); 2].map(|()| once.answer(&asked(None)).bytes), [1, 1000]);
-        let mut changing = Origin::new(1000, vec![fault(OriginFaultKind::ChangeEtag, 0)]);
+        let mut changing = OriginFile::new(1000, vec![fault(OriginFaultKind::ChangeEtag, 0)]);
         assert_ne!(changing.answer(&asked(None)).head, changing.answer(&asked(None)).head);
     }
 }

@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-use answer::{Answer, End, Origin, read_head};
 pub use answer::{OriginFault, OriginFaultKind};
+use answer::{OriginFile, OriginResponse, OriginResponseEnd, read_head};
 use tokio::{
     fs::File,
     io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _},
@@ -32,14 +32,14 @@ const STARTS_MAX: usize = 1000;
 const STALL: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
-struct Published {
+struct PublishedFile {
     file: PathBuf,
-    origin: Origin,
+    origin: OriginFile,
     /// The first byte of each answer, in the order of the requests.
     starts: Vec<u64>,
 }
 
-type All = Arc<Mutex<HashMap<String, Published>>>;
+type All = Arc<Mutex<HashMap<String, PublishedFile>>>;
 
 /// Serves until dropped.
 #[derive(Debug)]
@@ -63,8 +63,9 @@ impl FileServer {
     pub fn publish_below(&self, folder: &str, path: &Path, faults: Vec<OriginFault>) -> io::Result<String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let place = if folder.is_empty() { format!("/{name}") } else { format!("/{folder}/{name}") };
-        let origin = Origin::new(path.metadata()?.len(), faults);
-        lock(&self.published).insert(place.clone(), Published { file: path.to_owned(), origin, starts: Vec::new() });
+        let origin = OriginFile::new(path.metadata()?.len(), faults);
+        lock(&self.published)
+            .insert(place.clone(), PublishedFile { file: path.to_owned(), origin, starts: Vec::new() });
         Ok(format!("http://{}{place}", self.address))
     }
 
@@ -82,7 +83,7 @@ impl Drop for FileServer {
     }
 }
 
-fn lock(published: &All) -> MutexGuard<'_, HashMap<String, Published>> {
+fn lock(published: &All) -> MutexGuard<'_, HashMap<String, PublishedFile>> {
     published.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -112,8 +113,8 @@ async fn serve(mut stream: TcpStream, published: &All) -> io::Result<()> {
     });
     let (file, answer) = match (asked, found) {
         (_, Some((file, answer))) => (file, answer),
-        (Some(_), None) => (PathBuf::new(), Answer::of_status(404)),
-        (None, _) => (PathBuf::new(), Answer::of_status(405)),
+        (Some(_), None) => (PathBuf::new(), OriginResponse::of_status(404)),
+        (None, _) => (PathBuf::new(), OriginResponse::of_status(405)),
     };
     stream.write_all(answer.head.as_bytes()).await?;
     loop {
@@ -121,15 +122,15 @@ async fn serve(mut stream: TcpStream, published: &All) -> io::Result<()> {
             send(&mut stream, &file, &answer).await?;
         }
         match answer.end {
-            End::Close => return stream.shutdown().await,
+            OriginResponseEnd::Close => return stream.shutdown().await,
             // What lies in the socket's buffer is thrown away with the connection.
-            End::Reset => return socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)),
-            End::Stall => {
+            OriginResponseEnd::Reset => return socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)),
+            OriginResponseEnd::Stall => {
                 stream.flush().await?;
                 tokio::time::sleep(STALL).await;
                 return Ok(());
             }
-            End::Again => {}
+            OriginResponseEnd::Again => {}
         }
     }
 }
@@ -148,7 +149,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-async fn send(stream: &mut TcpStream, file: &Path, answer: &Answer) -> io::Result<()> {
+async fn send(stream: &mut TcpStream, file: &Path, answer: &OriginResponse) -> io::Result<()> {
     let mut file = File::open(file).await?;
     file.seek(SeekFrom::Start(answer.start)).await?;
     let mut chunk = vec![0; CHUNK_BYTES];

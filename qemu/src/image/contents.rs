@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use super::disk::{BOOT_NUMBER, Place, ROOT_NUMBER, SECTOR_BYTES, open_table, place_of};
+use super::disk::{BOOT_NUMBER, PartitionExtent, ROOT_NUMBER, SECTOR_BYTES, open_table, place_of};
 use super::tool::{command, run, text};
 
 /// Writes a file of the root filesystem of the image `raw`, anew where there is one.
@@ -55,7 +55,7 @@ fn write_file(raw: &Path, number: u32, path: &str, content: &str, work: &Path) -
 }
 
 /// A FAT filesystem of a fixed identifier.
-pub(super) fn make_fat(raw: &Path, place: Place, label: &str, id: &str) -> anyhow::Result<()> {
+pub(super) fn make_fat(raw: &Path, place: PartitionExtent, label: &str, id: &str) -> anyhow::Result<()> {
     run(command("mkfs.vfat", ["-F", "16", "-n", label, "-i", id, "--invariant"])
         .arg(format!("--offset={}", place.start / SECTOR_BYTES))
         .arg(raw)
@@ -74,7 +74,12 @@ pub(super) fn make_large_fat(file: &Path, bytes: u64, label: &str, id: &str) -> 
 }
 
 /// Makes folders and copies files into a FAT filesystem.
-pub(super) fn fill_fat(raw: &Path, place: Place, folders: &[&str], files: &[(&Path, &str)]) -> anyhow::Result<()> {
+pub(super) fn fill_fat(
+    raw: &Path,
+    place: PartitionExtent,
+    folders: &[&str],
+    files: &[(&Path, &str)],
+) -> anyhow::Result<()> {
     let filesystem = format!("{}@@{}", text(raw)?, place.start);
     for folder in folders {
         run(&mut command("mmd", ["-i", &filesystem, &format!("::/{folder}")]))
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     /// Two partitions of an image, at their numbers.
-    fn image(raw: &Path) -> (Place, Place) {
+    fn image(raw: &Path) -> (PartitionExtent, PartitionExtent) {
         let mut disk = fs::OpenOptions::new().create_new(true).read(true).write(true).open(raw).unwrap();
         disk.set_len(64 << 20).unwrap();
         let mut gpt = gptman::GPT::new_from(&mut disk, SECTOR_BYTES, [7; 16]).unwrap();

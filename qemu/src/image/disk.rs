@@ -12,8 +12,8 @@ use anyhow::{Context, ensure};
 
 use super::contents::{fill_fat, make_fat, make_large_fat};
 use super::overlay::GRUB_UEFI_CONFIG;
-use super::rootfs::Files;
-use super::system::Tree;
+use super::rootfs::RootfsTrees;
+use super::system::PackageTree;
 use super::tool::{command, run};
 
 /// Raised when this module makes another disk of the same tree.
@@ -67,22 +67,22 @@ const CORE_NEXT_SECTOR_AT: usize = 500;
 
 /// Where a partition lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PartitionExtent {
     pub(super) start: u64,
     pub(super) bytes: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Layout {
-    bios: Place,
-    esp: Place,
-    boot: Place,
-    root: Place,
+struct OsDiskLayout {
+    bios: PartitionExtent,
+    esp: PartitionExtent,
+    boot: PartitionExtent,
+    root: PartitionExtent,
     disk_bytes: u64,
 }
 
 /// Names what the layout is made of.
-pub(super) fn key(tree: Tree) -> String {
+pub(super) fn key(tree: PackageTree) -> String {
     format!(
         "{REVISION} {BIOS_MIB} {ESP_MIB} {BOOT_MIB} {ROOT_FREE_MIB} {GRUB_MODULES:?}\n{}{GRUB_UEFI_CONFIG}",
         tree.grub_config()
@@ -90,7 +90,7 @@ pub(super) fn key(tree: Tree) -> String {
 }
 
 /// Writes the disk image `raw`.
-pub(super) fn make(tree: Tree, files: &Files, raw: &Path, work: &Path) -> anyhow::Result<()> {
+pub(super) fn make(tree: PackageTree, files: &RootfsTrees, raw: &Path, work: &Path) -> anyhow::Result<()> {
     let layout = layout(folder_bytes(&files.root)?);
     let grub = files.boot.join("grub");
     fs::create_dir(&grub).context("creating the boot loader's folder")?;
@@ -112,15 +112,15 @@ pub(super) fn open_table(raw: &Path) -> anyhow::Result<gptman::GPT> {
     gptman::GPT::read_from(&mut file, SECTOR_BYTES).context("reading the image's partition table")
 }
 
-pub(super) fn place_of(gpt: &gptman::GPT, number: u32) -> Place {
+pub(super) fn place_of(gpt: &gptman::GPT, number: u32) -> PartitionExtent {
     let partition = &gpt[number];
     let sectors = (partition.ending_lba + 1).saturating_sub(partition.starting_lba);
-    Place { start: partition.starting_lba * SECTOR_BYTES, bytes: sectors * SECTOR_BYTES }
+    PartitionExtent { start: partition.starting_lba * SECTOR_BYTES, bytes: sectors * SECTOR_BYTES }
 }
 
 /// Takes GRUB off the disk: no code in the boot sector, and an EFI system partition and a boot partition without
 /// anything. The latter gets the type by which systemd-boot knows it. Where the two lie.
-pub(super) fn empty_for_systemd_boot(disk: &mut fs::File) -> anyhow::Result<(Place, Place)> {
+pub(super) fn empty_for_systemd_boot(disk: &mut fs::File) -> anyhow::Result<(PartitionExtent, PartitionExtent)> {
     let mut gpt = gptman::GPT::read_from(disk, SECTOR_BYTES).context("reading the image's partition table")?;
     gpt[BOOT_NUMBER].partition_type_guid = guid_bytes(TYPE_XBOOTLDR)?;
     gpt.write_into(disk)?;
@@ -144,7 +144,7 @@ pub(super) fn use_large_blocks(raw: &Path, work: &Path) -> anyhow::Result<()> {
     let filesystem = work.join("esp.fat");
     make_large_fat(&filesystem, esp.bytes, "ESP", ESP_ID)?;
     let loader = uefi_loader(work)?;
-    let alone = Place { start: 0, bytes: esp.bytes };
+    let alone = PartitionExtent { start: 0, bytes: esp.bytes };
     fill_fat(&filesystem, alone, ESP_FOLDERS, &[(&*loader, ESP_LOADER)])?;
     let mut content = fs::File::open(&filesystem).context("opening the EFI system partition")?;
     file.seek(SeekFrom::Start(esp.start)).context("writing the EFI system partition")?;
@@ -153,7 +153,7 @@ pub(super) fn use_large_blocks(raw: &Path, work: &Path) -> anyhow::Result<()> {
 }
 
 /// Gives the disk a partition table of large blocks. Where the EFI system partition lies.
-fn exchange_table(file: &mut fs::File) -> anyhow::Result<Place> {
+fn exchange_table(file: &mut fs::File) -> anyhow::Result<PartitionExtent> {
     let old = gptman::GPT::read_from(file, SECTOR_BYTES).context("reading the image's partition table")?;
     let end = file.seek(SeekFrom::End(0)).context("measuring the disk image")?;
     // Both copies of the old table, and the code for BIOS, lie before and behind all partitions.
@@ -223,17 +223,17 @@ pub fn noise(state: &mut u64) -> Vec<u8> {
     (0..words).flat_map(next).collect()
 }
 
-fn layout(root_tree_bytes: u64) -> Layout {
+fn layout(root_tree_bytes: u64) -> OsDiskLayout {
     let mut next = MIB;
     let mut place = |mib: u64| {
-        let place = Place { start: next, bytes: mib * MIB };
+        let place = PartitionExtent { start: next, bytes: mib * MIB };
         next += mib * MIB;
         place
     };
     let (bios, esp, boot) = (place(BIOS_MIB), place(ESP_MIB), place(BOOT_MIB));
     // A tenth for the filesystem's own tables, and its journal.
     let root = place((root_tree_bytes + root_tree_bytes / 10).div_ceil(MIB) + 16 + ROOT_FREE_MIB);
-    Layout { bios, esp, boot, root, disk_bytes: next + TAIL_MIB * MIB }
+    OsDiskLayout { bios, esp, boot, root, disk_bytes: next + TAIL_MIB * MIB }
 }
 
 /// What the files take up, in whole blocks.
@@ -248,7 +248,7 @@ fn folder_bytes(folder: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-fn write_partition_table(file: &mut fs::File, layout: &Layout) -> anyhow::Result<()> {
+fn write_partition_table(file: &mut fs::File, layout: &OsDiskLayout) -> anyhow::Result<()> {
     let mut gpt = gptman::GPT::new_from(file, SECTOR_BYTES, DISK_GUID)?;
     let partitions = [
         (TYPE_BIOS, "bios", layout.bios),
@@ -278,7 +278,7 @@ fn guid_bytes(text: &str) -> anyhow::Result<[u8; 16]> {
     Ok(uuid::Uuid::parse_str(text).context("a partition type is no GUID")?.to_bytes_le())
 }
 
-fn make_ext4(raw: &Path, place: Place, label: &str, uuid: &str, tree: &Path) -> anyhow::Result<()> {
+fn make_ext4(raw: &Path, place: PartitionExtent, label: &str, uuid: &str, tree: &Path) -> anyhow::Result<()> {
     run(command("mkfs.ext4", ["-q", "-F", "-L", label, "-U", uuid, "-b", "4096", "-m", "1"])
         // GRUB of Debian 12 cannot read the first two; a small journal is enough here.
         .args(["-O", "^metadata_csum_seed,^orphan_file", "-J", "size=8"])
@@ -291,7 +291,7 @@ fn make_ext4(raw: &Path, place: Place, label: &str, uuid: &str, tree: &Path) -> 
     .with_context(|| format!("making the {label} filesystem"))
 }
 
-fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
+fn make_esp(raw: &Path, place: PartitionExtent, work: &Path) -> anyhow::Result<()> {
     let loader = uefi_loader(work)?;
     make_fat(raw, place, "ESP", ESP_ID)?;
     fill_fat(raw, place, ESP_FOLDERS, &[(&*loader, ESP_LOADER)])
@@ -313,7 +313,7 @@ fn uefi_loader(work: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// What `grub-bios-setup` does, which wants a device: first sector, and core in its partition.
-fn install_bios_loader(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
+fn install_bios_loader(raw: &Path, place: PartitionExtent, work: &Path) -> anyhow::Result<()> {
     let folder = format!("{GRUB_FOLDER}/i386-pc");
     let core_path = work.join("core.img");
     // A prefix without a drive means the drive that the BIOS started.

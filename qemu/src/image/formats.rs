@@ -11,7 +11,7 @@ use super::tool::{command, run};
 
 /// How an image is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Format {
+pub enum PackedFormat {
     Raw,
     Gzip,
     Xz,
@@ -19,7 +19,7 @@ pub enum Format {
     Qcow2,
 }
 
-impl Format {
+impl PackedFormat {
     pub const ALL: [Self; 5] = [Self::Raw, Self::Gzip, Self::Xz, Self::Zstd, Self::Qcow2];
 
     /// The name on the command line.
@@ -45,7 +45,7 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
+impl FromStr for PackedFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -57,17 +57,17 @@ impl FromStr for Format {
 }
 
 /// Writes `raw` as `path`, which appears when it is whole.
-pub(super) fn convert(raw: &Path, path: &Path, format: Format) -> anyhow::Result<()> {
+pub(super) fn convert(raw: &Path, path: &Path, format: PackedFormat) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let new =
         tempfile::NamedTempFile::new_in(folder).with_context(|| format!("creating a file in {}", folder.display()))?;
     match format {
-        Format::Raw => copy_sparse(raw, new.path())?,
+        PackedFormat::Raw => copy_sparse(raw, new.path())?,
         // Quick rather than small: the lab's wire is fast, and its processor is not.
-        Format::Gzip => compress("gzip", &["-3n"], raw, new.as_file())?,
-        Format::Xz => compress("xz", &["-0", "-T2", "-c"], raw, new.as_file())?,
-        Format::Zstd => compress("zstd", &["-q", "-6", "-T2", "-c"], raw, new.as_file())?,
-        Format::Qcow2 => {
+        PackedFormat::Gzip => compress("gzip", &["-3n"], raw, new.as_file())?,
+        PackedFormat::Xz => compress("xz", &["-0", "-T2", "-c"], raw, new.as_file())?,
+        PackedFormat::Zstd => compress("zstd", &["-q", "-6", "-T2", "-c"], raw, new.as_file())?,
+        PackedFormat::Qcow2 => {
             run(command("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "2"]).arg(raw).arg(new.path()))?
         }
     }
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_formats() {
-        for format in Format::ALL {
+        for format in PackedFormat::ALL {
             assert_eq!(format.name().parse(), Ok(format));
             assert_eq!(format.suffix().parse(), Ok(format));
         }
-        assert!("iso".parse::<Format>().is_err());
+        assert!("iso".parse::<PackedFormat>().is_err());
     }
 }

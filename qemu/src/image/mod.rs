@@ -12,7 +12,7 @@
 //! that Ignition fetched. The image knows the appliance by that config alone. Where Ignition fails, a unit of the
 //! initramfs reports that, with what was handed over beside the config.
 //!
-//! Which systems there are says [`System`]; those of one tree share everything but a few files.
+//! Which systems there are says [`OsImageSystem`]; those of one tree share everything but a few files.
 //!
 //! Every stage is kept under a name made of its inputs. Another version is another marker file in
 //! the same filesystem: seconds, not minutes.
@@ -33,10 +33,10 @@ use firesteel_ramdisk::sha256_hex;
 
 pub use contents::read_boot_file;
 pub use disk::noise;
-pub use formats::Format;
-pub use system::System;
+pub use formats::PackedFormat;
+pub use system::OsImageSystem;
 
-use system::Tree;
+use system::PackageTree;
 
 /// The file in the image that holds its version.
 pub const VERSION_FILE: &str = "/etc/firesteel-image-version";
@@ -46,30 +46,30 @@ const WORK_PREFIX: &str = "work-";
 
 /// Which images to build.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct OsImageRequest {
     /// Where packages and stages are kept between builds.
     pub cache: PathBuf,
     /// Where the images go.
     pub out: PathBuf,
     /// Written into the image, so that two images can be told apart: letters, digits, `.`, `-`, `_`.
     pub version: String,
-    pub system: System,
+    pub system: OsImageSystem,
     /// One more partition of so many MiB that nothing makes smaller. The version must say so.
     pub ballast_mib: u64,
-    pub formats: Vec<Format>,
+    pub formats: Vec<PackedFormat>,
 }
 
 /// One image file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
-    pub format: Format,
+pub struct OsImageFile {
+    pub format: PackedFormat,
     pub path: PathBuf,
     pub bytes: u64,
 }
 
 /// Builds the wanted formats, or finds them built; says through `progress` what it is at. Needs root,
 /// for the files in the image belong to many users.
-pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Image>> {
+pub fn build(request: &OsImageRequest, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<OsImageFile>> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     ensure!(
         !request.version.is_empty()
@@ -86,7 +86,7 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     let base_key = base_key(tree);
     let key = key(request.system, &base_key);
     let name = format!("firesteel-lab-{}{}", request.system.name(), request.version);
-    let path_of = |format: Format| request.out.join(format!("{name}-{key}.{}", format.suffix()));
+    let path_of = |format: PackedFormat| request.out.join(format!("{name}-{key}.{}", format.suffix()));
     if request.formats.iter().all(|format| path_of(*format).is_file()) {
         return request.formats.iter().map(|format| image(*format, path_of(*format))).collect();
     }
@@ -121,7 +121,7 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
 }
 
 fn make_base(
-    tree: Tree,
+    tree: PackageTree,
     cache: &Path,
     stages: &Path,
     base: &Path,
@@ -142,15 +142,15 @@ fn make_base(
 }
 
 /// Names everything that an image is made of but the version: of the usual system its tree, of others more.
-fn key(system: System, base_key: &str) -> String {
-    if system == System::Ignition {
+fn key(system: OsImageSystem, base_key: &str) -> String {
+    if system == OsImageSystem::Ignition {
         return base_key.to_owned();
     }
     sha256_hex(format!("{base_key} {}", system::key()).as_bytes())[..12].to_owned()
 }
 
 /// Names everything that a tree's disk is made of.
-fn base_key(tree: Tree) -> String {
+fn base_key(tree: PackageTree) -> String {
     let mut inputs = rootfs::key(tree);
     inputs.push_str(&disk::key(tree));
     for file in overlay::files(tree) {
@@ -160,9 +160,9 @@ fn base_key(tree: Tree) -> String {
     sha256_hex(inputs.as_bytes())[..12].to_owned()
 }
 
-fn image(format: Format, path: PathBuf) -> anyhow::Result<Image> {
+fn image(format: PackedFormat, path: PathBuf) -> anyhow::Result<OsImageFile> {
     let bytes = fs::metadata(&path).with_context(|| format!("looking at {}", path.display()))?.len();
-    Ok(Image { format, path, bytes })
+    Ok(OsImageFile { format, path, bytes })
 }
 
 fn lock(stages: &Path) -> anyhow::Result<File> {
@@ -247,11 +247,11 @@ mod tests {
     fn a_version_is_one_word() {
         let folder = tempfile::tempdir().unwrap();
         for version in ["", "a b", "../x", "a\n"] {
-            let request = Request {
+            let request = OsImageRequest {
                 cache: folder.path().into(),
                 out: folder.path().into(),
                 version: version.into(),
-                system: System::Ignition,
+                system: OsImageSystem::Ignition,
                 ballast_mib: 0,
                 formats: vec![],
             };

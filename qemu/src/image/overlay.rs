@@ -1,7 +1,7 @@
 //! The files that make a Debian tree into this image. They lie as they will lie in the image in
 //! `qemu/image/overlay` and, for the tree with cloud-init, in `qemu/image/cloud-init`, and are part of the program.
 
-use super::system::Tree;
+use super::system::PackageTree;
 
 /// One file of the overlay.
 #[derive(Debug)]
@@ -52,10 +52,10 @@ static CLOUD_INIT: &[OverlayFile] = &[
 ];
 
 /// What is laid over a tree of packages.
-pub(super) fn files(tree: Tree) -> impl Iterator<Item = &'static OverlayFile> {
+pub(super) fn files(tree: PackageTree) -> impl Iterator<Item = &'static OverlayFile> {
     let own = match tree {
-        Tree::Ignition => &[][..],
-        Tree::CloudInit => CLOUD_INIT,
+        PackageTree::Ignition => &[][..],
+        PackageTree::CloudInit => CLOUD_INIT,
     };
     FILES.iter().chain(own)
 }

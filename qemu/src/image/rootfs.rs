@@ -8,10 +8,10 @@ use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use firesteel_ramdisk::apt::Apt;
-use firesteel_ramdisk::{Flavour, Kernel, Set, fetch_kernel, sha256_hex};
+use firesteel_ramdisk::{Flavour, ModuleSet, UnpackedKernel, fetch_kernel, sha256_hex};
 
 use super::overlay;
-use super::system::Tree;
+use super::system::PackageTree;
 use super::tool::{command, run};
 
 pub(super) const SUITE: &str = "bookworm";
@@ -56,18 +56,18 @@ const EXCLUDED: [&str; 10] = [
 const TIME_MAX: &str = "1767225600";
 
 /// Names what the tree of packages is made of.
-pub(super) fn key(tree: Tree) -> String {
+pub(super) fn key(tree: PackageTree) -> String {
     let packages = packages(tree);
-    format!("{SUITE} {packages:?} {MODULES:?} {EXCLUDED:?} {:?} {TIME_MAX}\n", Set::Lab.module_names())
+    format!("{SUITE} {packages:?} {MODULES:?} {EXCLUDED:?} {:?} {TIME_MAX}\n", ModuleSet::Lab.module_names())
 }
 
-fn packages(tree: Tree) -> Vec<&'static str> {
+fn packages(tree: PackageTree) -> Vec<&'static str> {
     PACKAGES.iter().chain(tree.packages()).copied().collect()
 }
 
 /// Debian's packages as a tar file, made unless it is there.
 pub(super) fn bootstrap(
-    tree: Tree,
+    tree: PackageTree,
     cache: &Path,
     stages: &Path,
     progress: &mut dyn FnMut(&str),
@@ -79,7 +79,7 @@ pub(super) fn bootstrap(
     let work = super::work_folder(stages)?;
     progress("fetching Debian's kernel package");
     let apt = Apt::new(cache, SUITE, "amd64")?;
-    let kernel = Kernel::open(&fetch_kernel(&apt, Flavour::Generic)?)?;
+    let kernel = UnpackedKernel::open(&fetch_kernel(&apt, Flavour::Generic)?)?;
     let filter = work.path().join("dpkg-filter");
     fs::write(&filter, dpkg_filter(&kernel)?).context("writing the filter for packages' files")?;
     drop(kernel);
@@ -105,8 +105,8 @@ pub(super) fn bootstrap(
 }
 
 /// Of the kernel's 4000 modules dpkg unpacks those that are needed.
-fn dpkg_filter(kernel: &Kernel) -> anyhow::Result<String> {
-    let wanted = Set::Lab.module_names().iter().chain(&MODULES).copied();
+fn dpkg_filter(kernel: &UnpackedKernel) -> anyhow::Result<String> {
+    let wanted = ModuleSet::Lab.module_names().iter().chain(&MODULES).copied();
     let mut lines: String = EXCLUDED.iter().map(|pattern| format!("path-exclude={pattern}\n")).collect();
     for name in kernel.modules.closure(wanted)? {
         if let Some(module) = kernel.modules.get(&name) {
@@ -142,13 +142,18 @@ fn run_with_progress(command: &mut std::process::Command, progress: &mut dyn FnM
 
 /// The finished tree, in two parts.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct RootfsTrees {
     pub(super) root: PathBuf,
     pub(super) boot: PathBuf,
 }
 
 /// Unpacks the packages and makes them into the image's tree.
-pub(super) fn prepare(tree: Tree, tar: &Path, work: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Files> {
+pub(super) fn prepare(
+    tree: PackageTree,
+    tar: &Path,
+    work: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<RootfsTrees> {
     progress("unpacking the tree");
     let root = work.join("root");
     fs::create_dir(&root).context("creating the tree's folder")?;
@@ -177,5 +182,5 @@ pub(super) fn prepare(tree: Tree, tar: &Path, work: &Path, progress: &mut dyn Fn
     let boot = work.join("boot");
     fs::rename(root.join("boot"), &boot).context("taking the boot folder out of the tree")?;
     fs::create_dir(root.join("boot")).context("creating the boot partition's mount point")?;
-    Ok(Files { root, boot })
+    Ok(RootfsTrees { root, boot })
 }

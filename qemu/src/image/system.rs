@@ -41,7 +41,7 @@ const SYSTEMD_BOOT: (&str, &str) = ("systemd-boot-efi", "usr/lib/systemd/boot/ef
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum System {
+pub enum OsImageSystem {
     /// Ignition for bare metal, GRUB
     #[default]
     Ignition,
@@ -59,12 +59,12 @@ pub enum System {
 
 /// A tree of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tree {
+pub(super) enum PackageTree {
     Ignition,
     CloudInit,
 }
 
-impl Tree {
+impl PackageTree {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ignition => "ignition",
@@ -88,7 +88,7 @@ impl Tree {
     }
 }
 
-impl System {
+impl OsImageSystem {
     /// Part of file names; the usual one has none.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -102,10 +102,10 @@ impl System {
         }
     }
 
-    pub(super) fn tree(self) -> Tree {
+    pub(super) fn tree(self) -> PackageTree {
         match self {
-            Self::Ignition | Self::Openstack | Self::SystemdBoot | Self::LargeBlocks => Tree::Ignition,
-            Self::CloudInit | Self::ConfigDrive => Tree::CloudInit,
+            Self::Ignition | Self::Openstack | Self::SystemdBoot | Self::LargeBlocks => PackageTree::Ignition,
+            Self::CloudInit | Self::ConfigDrive => PackageTree::CloudInit,
         }
     }
 }
@@ -116,17 +116,17 @@ pub(super) fn key() -> String {
 }
 
 /// Makes the disk `raw` of a tree into that of a system.
-pub(super) fn adapt(system: System, cache: &Path, raw: &Path, work: &Path) -> anyhow::Result<()> {
+pub(super) fn adapt(system: OsImageSystem, cache: &Path, raw: &Path, work: &Path) -> anyhow::Result<()> {
     match system {
-        System::Ignition | System::CloudInit => Ok(()),
-        System::Openstack => {
+        OsImageSystem::Ignition | OsImageSystem::CloudInit => Ok(()),
+        OsImageSystem::Openstack => {
             contents::write_boot_file(raw, GRUB_MENU, &grub_for_openstack()?, work)?;
             // As such images are published: Ignition runs at the first boot whether or not somebody adds a file.
             contents::write_boot_file(raw, FIRST_BOOT, "", work)
         }
-        System::ConfigDrive => contents::write_root_file(raw, CLOUD_CONFIG, &cloud_for_config_drive()?, work),
-        System::SystemdBoot => systemd_boot(cache, raw, work),
-        System::LargeBlocks => disk::use_large_blocks(raw, work),
+        OsImageSystem::ConfigDrive => contents::write_root_file(raw, CLOUD_CONFIG, &cloud_for_config_drive()?, work),
+        OsImageSystem::SystemdBoot => systemd_boot(cache, raw, work),
+        OsImageSystem::LargeBlocks => disk::use_large_blocks(raw, work),
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn no_two_systems_have_one_file_name() {
         let names: std::collections::BTreeSet<_> =
-            <System as clap::ValueEnum>::value_variants().iter().map(|system| system.name()).collect();
+            <OsImageSystem as clap::ValueEnum>::value_variants().iter().map(|system| system.name()).collect();
         assert_eq!(names.len(), 6);
     }
 }

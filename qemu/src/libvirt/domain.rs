@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use crate::{
-    machine::{Accel, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, QMP_SOCKET, SERIAL_LOG, VARIABLES},
+    machine::{
+        Accel, CONSOLE_SOCKET, DiskBus, DiskConfig, MachineFirmware, MachineSettings, QMP_SOCKET, SERIAL_LOG, VARIABLES,
+    },
     tools::Tools,
 };
 
@@ -17,7 +19,7 @@ const FIRST_SLOT: usize = 0x10;
 
 /// The XML of a machine that boots from the network first.
 #[must_use]
-pub fn domain(config: &MachineConfig, tools: &Tools) -> String {
+pub fn domain(config: &MachineSettings, tools: &Tools) -> String {
     let (kind, processor) = match config.accel {
         Accel::Tcg => ("qemu", "maximum"),
         Accel::Kvm => ("kvm", "host-passthrough"),
@@ -25,9 +27,9 @@ pub fn domain(config: &MachineConfig, tools: &Tools) -> String {
     let at = |name: &str| text(&config.folder.join(name).to_string_lossy());
     let path = |path: &Path| text(&path.to_string_lossy());
     let (loader, rom) = match config.firmware {
-        Firmware::Bios => (String::new(), ""),
+        MachineFirmware::Bios => (String::new(), ""),
         // The firmware's own PXE and HTTP clients, as on real hardware, not QEMU's iPXE ROM.
-        Firmware::Uefi => (
+        MachineFirmware::Uefi => (
             format!(
                 "<loader readonly='yes' type='pflash'>{}</loader><nvram template='{}'>{}</nvram>",
                 path(&tools.ovmf_code),
@@ -40,7 +42,7 @@ pub fn domain(config: &MachineConfig, tools: &Tools) -> String {
     let (disks, arguments) = disks(&config.disks);
     let qmp = format!("socket,id=lab,path={},server=off", at(QMP_SOCKET));
     let mut all = vec!["-chardev".to_owned(), qmp, "-mon".to_owned(), "chardev=lab,mode=control".to_owned()];
-    if config.firmware == Firmware::Uefi {
+    if config.firmware == MachineFirmware::Uefi {
         // IPv6 has nobody to answer it here, and OVMF tries it for 100 s.
         all.extend(["-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"].map(str::to_owned));
     }
@@ -116,8 +118,8 @@ mod tests {
     use super::*;
     use crate::machine::{BootOrder, NetBoot};
 
-    fn machine(firmware: Firmware, bus: DiskBus) -> MachineConfig {
-        MachineConfig {
+    fn machine(firmware: MachineFirmware, bus: DiskBus) -> MachineSettings {
+        MachineSettings {
             name: "host-1".to_owned(),
             uuid: uuid::Uuid::nil(),
             mac: "52:54:00:77:01:01".to_owned(),
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_network_comes_first_and_disks_are_known_by_serial() {
-        let xml = domain(&machine(Firmware::Uefi, DiskBus::Sata), &tools());
+        let xml = domain(&machine(MachineFirmware::Uefi, DiskBus::Sata), &tools());
         for wanted in [
             "<source file='/r/it&apos;s/d0.raw'/><target dev='sda' bus='sata'/><serial>S0</serial><boot order='2'/>",
             "<target dev='tap1' managed='no'/><model type='virtio'/><rom enabled='no'/><boot order='1'/>",
@@ -162,14 +164,14 @@ mod tests {
         ] {
             assert!(xml.contains(wanted), "{wanted} in {xml}");
         }
-        let scsi = domain(&machine(Firmware::Bios, DiskBus::Scsi), &tools());
+        let scsi = domain(&machine(MachineFirmware::Bios, DiskBus::Scsi), &tools());
         assert!(scsi.contains("<wwn>5000c50000000001</wwn>") && scsi.contains("virtio-scsi"), "{scsi}");
         assert!(!scsi.contains("nvram") && !scsi.contains("<rom"), "{scsi}");
     }
 
     #[test]
     fn a_disk_that_libvirt_does_not_know_goes_past_it() {
-        let xml = domain(&machine(Firmware::Uefi, DiskBus::Nvme), &tools());
+        let xml = domain(&machine(MachineFirmware::Uefi, DiskBus::Nvme), &tools());
         assert!(
             xml.contains("<qemu:arg value='nvme,bus=pcie.0,addr=0x10,serial=S0,drive=nvme0,bootindex=90'/>"),
             "{xml}"

@@ -72,7 +72,7 @@ fn firmware(features: &[(&str, &str)]) -> String {
 
 /// A machine that virt-install made. libvirt keeps it; it ends with libvirt.
 #[derive(Debug)]
-pub struct Guest {
+pub struct LibvirtGuest {
     pub name: &'static str,
     pub uuid: uuid::Uuid,
     /// Of its only NIC.
@@ -83,13 +83,13 @@ pub struct Guest {
     console: AbortHandle,
 }
 
-impl Drop for Guest {
+impl Drop for LibvirtGuest {
     fn drop(&mut self) {
         self.console.abort();
     }
 }
 
-impl Guest {
+impl LibvirtGuest {
     /// Makes a machine and starts it. What is kept of it outside libvirt lies in the folder.
     pub async fn install(libvirt: Arc<Libvirt>, plan: &GuestPlan, folder: PathBuf) -> Result<Self, LibvirtError> {
         let failed = |source| LibvirtError::File { path: folder.clone(), source };

@@ -2,7 +2,7 @@
 //! process namespaces of its own (`run.sh`). What it starts ends with it.
 //!
 //! Its machines are the lab's, described by `domain`, or a user's: made by virt-install on a network of libvirt, see
-//! [`Guest`].
+//! [`LibvirtGuest`].
 
 mod domain;
 mod guest;
@@ -15,7 +15,7 @@ use std::{
 };
 
 pub use domain::domain;
-pub use guest::{Guest, GuestFirmware, GuestPlan};
+pub use guest::{GuestFirmware, GuestPlan, LibvirtGuest};
 use nix::sys::signal::Signal;
 use thiserror::Error;
 use tokio::{
@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    machine::MachineConfig,
+    machine::MachineSettings,
     os,
     tools::{Tools, ToolsError},
 };
@@ -133,7 +133,7 @@ impl Libvirt {
     }
 
     /// Tells it of a machine.
-    pub async fn define(&self, config: &MachineConfig, tools: &Tools) -> Result<(), LibvirtError> {
+    pub async fn define(&self, config: &MachineSettings, tools: &Tools) -> Result<(), LibvirtError> {
         let path = config.folder.join("domain.xml");
         fs::write(&path, domain(config, tools)).map_err(LibvirtError::Start)?;
         self.run(&["define", &path.to_string_lossy()]).await.map(drop)

@@ -18,7 +18,7 @@ use std::{
 
 pub use answers::LostAnswers;
 pub use model::LinkFaults;
-use model::Model;
+use model::LinkModel;
 use tokio::{
     io::unix::AsyncFd,
     net::UnixDatagram,
@@ -37,35 +37,36 @@ const WAITING_MAX: usize = 4096;
 
 /// A running wire; it is cut when this is dropped.
 #[derive(Debug)]
-pub struct Link {
-    shared: Arc<Shared>,
+pub struct FaultyLink {
+    shared: Arc<FaultyLinkState>,
     tasks: Vec<AbortHandle>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FaultyLinkState {
     tap: AsyncFd<File>,
     socket: UnixDatagram,
     machine: PathBuf,
-    model: Mutex<Model>,
+    model: Mutex<LinkModel>,
     waiting: AtomicUsize,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum LinkDirection {
     ToMachine,
     ToBridge,
 }
 
-impl Link {
+impl FaultyLink {
     /// A wire from the tap (which exists) to the machine whose folder this is.
     pub fn start(tap: &str, folder: &Path, faults: LinkFaults) -> io::Result<Self> {
         let tap = os::open_tap(tap)?;
         let socket = UnixDatagram::bind(folder.join(LAB_SOCKET))?;
         let machine = folder.join(MACHINE_SOCKET);
-        let model = Mutex::new(Model::new(faults));
-        let shared = Arc::new(Shared { tap, socket, machine, model, waiting: AtomicUsize::new(0) });
-        let tasks = [Way::ToMachine, Way::ToBridge].map(|way| tokio::spawn(carry(shared.clone(), way)).abort_handle());
+        let model = Mutex::new(LinkModel::new(faults));
+        let shared = Arc::new(FaultyLinkState { tap, socket, machine, model, waiting: AtomicUsize::new(0) });
+        let tasks = [LinkDirection::ToMachine, LinkDirection::ToBridge]
+            .map(|way| tokio::spawn(carry(shared.clone(), way)).abort_handle());
         Ok(Self { shared, tasks: tasks.to_vec() })
     }
 
@@ -77,31 +78,33 @@ impl Link {
 
     /// From now on it is like this.
     pub fn set_faults(&self, faults: LinkFaults) {
-        *self.shared.model.lock().unwrap_or_else(PoisonError::into_inner) = Model::new(faults);
+        *self.shared.model.lock().unwrap_or_else(PoisonError::into_inner) = LinkModel::new(faults);
     }
 }
 
-impl Drop for Link {
+impl Drop for FaultyLink {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 
-async fn carry(shared: Arc<Shared>, way: Way) {
+async fn carry(shared: Arc<FaultyLinkState>, way: LinkDirection) {
     let mut frame = vec![0; FRAME_BYTES_MAX];
     // Frames under way end with the wire.
     let mut late = JoinSet::new();
     loop {
         let read = match way {
-            Way::ToMachine => shared.tap.async_io(tokio::io::Interest::READABLE, |mut tap| tap.read(&mut frame)).await,
-            Way::ToBridge => shared.socket.recv(&mut frame).await,
+            LinkDirection::ToMachine => {
+                shared.tap.async_io(tokio::io::Interest::READABLE, |mut tap| tap.read(&mut frame)).await
+            }
+            LinkDirection::ToBridge => shared.socket.recv(&mut frame).await,
         };
         let Ok(length) = read else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         while late.try_join_next().is_some() {}
-        let from_machine = matches!(way, Way::ToBridge);
+        let from_machine = matches!(way, LinkDirection::ToBridge);
         let copies = {
             let mut model = shared.model.lock().unwrap_or_else(PoisonError::into_inner);
             model.copies(from_machine, &frame[..length])
@@ -123,12 +126,12 @@ async fn carry(shared: Arc<Shared>, way: Way) {
     }
 }
 
-impl Shared {
+impl FaultyLinkState {
     /// A frame that cannot be delivered is lost, as on a wire to a machine that is off.
-    async fn deliver(&self, way: Way, frame: &[u8]) {
+    async fn deliver(&self, way: LinkDirection, frame: &[u8]) {
         match way {
-            Way::ToMachine => drop(self.socket.send_to(frame, &self.machine).await),
-            Way::ToBridge => {
+            LinkDirection::ToMachine => drop(self.socket.send_to(frame, &self.machine).await),
+            LinkDirection::ToBridge => {
                 drop(self.tap.async_io(tokio::io::Interest::WRITABLE, |mut tap| tap.write(frame)).await);
             }
         }

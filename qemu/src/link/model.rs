@@ -23,13 +23,13 @@ pub struct LinkFaults {
 }
 
 #[derive(Debug)]
-pub(super) struct Model {
+pub(super) struct LinkModel {
     faults: LinkFaults,
     state: u64,
     answers: Option<Answers>,
 }
 
-impl Model {
+impl LinkModel {
     pub(super) fn new(faults: LinkFaults) -> Self {
         Self { faults, state: faults.seed, answers: faults.lost_answers.map(Answers::new) }
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn run(faults: LinkFaults) -> Vec<Vec<Duration>> {
-        let mut model = Model::new(faults);
+        let mut model = LinkModel::new(faults);
         (0..100_000).map(|_| model.copies(true, b"any")).collect()
     }
 

@@ -21,7 +21,7 @@ pub const VARIABLES: &str = "uefi-vars.fd";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Firmware {
+pub enum MachineFirmware {
     Bios,
     Uefi,
 }
@@ -72,7 +72,7 @@ pub struct DiskConfig {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MachineConfig {
+pub struct MachineSettings {
     pub name: String,
     pub uuid: uuid::Uuid,
     pub mac: String,
@@ -83,7 +83,7 @@ pub struct MachineConfig {
     /// first one where this is there.
     #[serde(default)]
     pub switched: Option<Vec<String>>,
-    pub firmware: Firmware,
+    pub firmware: MachineFirmware,
     pub memory_mib: u32,
     pub accel: Accel,
     pub boot_order: BootOrder,
@@ -109,7 +109,7 @@ pub enum BootTarget {
     Cd,
 }
 
-impl fmt::Display for Firmware {
+impl fmt::Display for MachineFirmware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bios => "bios",
@@ -140,7 +140,7 @@ impl fmt::Display for Accel {
 
 /// Devices in boot order for one boot, by id; empty where the firmware's own order counts.
 #[must_use]
-pub(super) fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<String> {
+pub(super) fn boot_devices(config: &MachineSettings, target: BootTarget) -> Vec<String> {
     let network = || vec![NIC.to_owned()];
     let disks = || (0..config.disks.len()).map(disk_id).collect::<Vec<_>>();
     let media = || config.media.iter().map(|_| CD.to_owned()).collect::<Vec<_>>();
@@ -152,8 +152,8 @@ pub(super) fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<St
         (_, BootTarget::Pxe | BootTarget::UefiHttp) => network_first(),
         (_, BootTarget::Hdd) => disk_first(),
         (_, BootTarget::Cd) => [media(), network(), disks()].concat(),
-        (Firmware::Uefi, BootTarget::None) => Vec::new(),
-        (Firmware::Bios, BootTarget::None) => match config.boot_order {
+        (MachineFirmware::Uefi, BootTarget::None) => Vec::new(),
+        (MachineFirmware::Bios, BootTarget::None) => match config.boot_order {
             BootOrder::NetworkFirst => network_first(),
             BootOrder::DiskFirst => disk_first(),
         },
@@ -162,7 +162,7 @@ pub(super) fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<St
 
 /// Every device that can have a boot index.
 #[must_use]
-pub(super) fn bootable_devices(config: &MachineConfig) -> Vec<String> {
+pub(super) fn bootable_devices(config: &MachineSettings) -> Vec<String> {
     let media = config.media.iter().map(|_| CD.to_owned());
     std::iter::once(NIC.to_owned()).chain((0..config.disks.len()).map(disk_id)).chain(media).collect()
 }
@@ -179,7 +179,7 @@ fn disk_id(index: usize) -> String {
 /// The arguments of `qemu-system-x86_64`, to be run in the machine's folder. The machine starts
 /// stopped, with the boot order of `target` already in its firmware configuration.
 #[must_use]
-pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> Vec<OsString> {
+pub fn arguments(config: &MachineSettings, tools: &Tools, target: BootTarget) -> Vec<OsString> {
     let order = boot_devices(config, target);
     let index = |device: &str| match order.iter().position(|name| name == device) {
         Some(position) => format!(",bootindex={position}"),
@@ -208,9 +208,9 @@ pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> V
     line.pair("-device", "virtio-rng-pci");
     firmware(&mut line, config, tools, target);
     let rom = match config.firmware {
-        Firmware::Bios => "",
+        MachineFirmware::Bios => "",
         // The firmware's own PXE and HTTP clients, as on real hardware, not QEMU's iPXE ROM.
-        Firmware::Uefi => ",romfile=",
+        MachineFirmware::Uefi => ",romfile=",
     };
     let netdev = if config.switched.is_some() {
         switch_port(0, "machine", "switch")
@@ -246,8 +246,8 @@ pub fn switch_port(number: usize, own: &str, other: &str) -> String {
     )
 }
 
-fn firmware(line: &mut CommandLine, config: &MachineConfig, tools: &Tools, target: BootTarget) {
-    if config.firmware == Firmware::Bios {
+fn firmware(line: &mut CommandLine, config: &MachineSettings, tools: &Tools, target: BootTarget) {
+    if config.firmware == MachineFirmware::Bios {
         return;
     }
     let mut code = OsString::from("if=pflash,unit=0,format=raw,readonly=on,file=");
@@ -261,7 +261,7 @@ fn firmware(line: &mut CommandLine, config: &MachineConfig, tools: &Tools, targe
     }
 }
 
-fn disks(line: &mut CommandLine, config: &MachineConfig, index: &dyn Fn(&str) -> String) {
+fn disks(line: &mut CommandLine, config: &MachineSettings, index: &dyn Fn(&str) -> String) {
     if config.disks.iter().any(|disk| disk.bus == DiskBus::Scsi) {
         line.pair("-device", "virtio-scsi-pci,id=scsi0");
     }
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    fn machine(firmware: Firmware, buses: &[DiskBus]) -> MachineConfig {
+    fn machine(firmware: MachineFirmware, buses: &[DiskBus]) -> MachineSettings {
         let disks = buses.iter().enumerate().map(|(index, bus)| DiskConfig {
             bus: *bus,
             path: format!("/d{index}.raw").into(),
@@ -338,7 +338,7 @@ mod tests {
             wwn: 0x5000_c500_0000_0001,
             socket: None,
         });
-        MachineConfig {
+        MachineSettings {
             name: "host-1".to_owned(),
             uuid: uuid::Uuid::nil(),
             mac: "52:54:00:77:01:01".to_owned(),
@@ -356,14 +356,14 @@ mod tests {
         }
     }
 
-    fn line(config: &MachineConfig, target: BootTarget) -> String {
+    fn line(config: &MachineSettings, target: BootTarget) -> String {
         let words: Vec<_> = arguments(config, &tools(), target).into_iter().map(|w| w.into_string().unwrap()).collect();
         words.join(" ")
     }
 
     #[test]
     fn a_switched_machine_has_all_its_nics_on_ports_and_boots_from_the_first() {
-        let mut config = machine(Firmware::Bios, &[DiskBus::Virtio]);
+        let mut config = machine(MachineFirmware::Bios, &[DiskBus::Virtio]);
         config.switched = Some(vec!["52:54:00:77:02:01".to_owned()]);
         let line = line(&config, BootTarget::Pxe);
         for port in ["id=net0,local.type=unix,local.path=port0-machine.sock,", "remote.path=port1-switch.sock "] {
@@ -375,20 +375,20 @@ mod tests {
 
     #[test]
     fn uefi_keeps_its_own_order_unless_one_boot_is_asked_for() {
-        let config = machine(Firmware::Uefi, &[DiskBus::Nvme]);
+        let config = machine(MachineFirmware::Uefi, &[DiskBus::Nvme]);
         assert!(!line(&config, BootTarget::None).contains("bootindex"));
         let once = line(&config, BootTarget::Pxe);
         assert!(once.contains("id=nic0,netdev=net0,mac=52:54:00:77:01:01,romfile=,bootindex=0"));
         assert!(once.contains("nvme,serial=S0,id=disk0,drive=drive0,bootindex=1"));
         assert!(!once.contains("IPv4PXESupport"));
         assert!(line(&config, BootTarget::UefiHttp).contains("IPv4PXESupport,string=n"));
-        let http_only = MachineConfig { net_boot: NetBoot::Http, ..config };
+        let http_only = MachineSettings { net_boot: NetBoot::Http, ..config };
         assert!(line(&http_only, BootTarget::Pxe).contains("IPv4PXESupport,string=n"));
     }
 
     #[test]
     fn bios_follows_the_configured_order_and_overrides() {
-        let mut config = machine(Firmware::Bios, &[DiskBus::Virtio, DiskBus::Sata]);
+        let mut config = machine(MachineFirmware::Bios, &[DiskBus::Virtio, DiskBus::Sata]);
         assert_eq!(boot_devices(&config, BootTarget::None), ["nic0", "disk0", "disk1"]);
         config.boot_order = BootOrder::DiskFirst;
         assert_eq!(boot_devices(&config, BootTarget::None), ["disk0", "disk1", "nic0"]);
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn virtual_media_is_a_drive_while_there_is_an_image_and_boots_when_asked() {
-        let mut config = machine(Firmware::Bios, &[DiskBus::Sata]);
+        let mut config = machine(MachineFirmware::Bios, &[DiskBus::Sata]);
         assert!(!line(&config, BootTarget::Cd).contains("ide-cd"));
         config.media = Some("/m/media.iso".into());
         assert_eq!(boot_devices(&config, BootTarget::Cd), ["cd0", "nic0", "disk0"]);
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn every_bus_carries_the_serial_number_and_scsi_gets_its_controller() {
-        let config = machine(Firmware::Bios, &[DiskBus::Virtio, DiskBus::Nvme, DiskBus::Sata, DiskBus::Scsi]);
+        let config = machine(MachineFirmware::Bios, &[DiskBus::Virtio, DiskBus::Nvme, DiskBus::Sata, DiskBus::Scsi]);
         let line = line(&config, BootTarget::None);
         for (device, serial) in [("virtio-blk-pci", "S0"), ("nvme", "S1"), ("ide-hd", "S2"), ("scsi-hd", "S3")] {
             let arguments = line.split(' ').find(|word| word.starts_with(&format!("{device},"))).unwrap();
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_served_disk_is_no_file_to_qemu_and_its_flushes_count() {
-        let mut config = machine(Firmware::Bios, &[DiskBus::Virtio, DiskBus::Sata]);
+        let mut config = machine(MachineFirmware::Bios, &[DiskBus::Virtio, DiskBus::Sata]);
         config.disks[0].socket = Some("disk0.sock".into());
         let line = line(&config, BootTarget::None);
         assert!(

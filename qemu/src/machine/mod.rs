@@ -32,11 +32,11 @@ use std::{
 };
 
 pub use config::{
-    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, NIC_MODEL, NetBoot,
-    QMP_SOCKET, SERIAL_LOG, VARIABLES, arguments, switch_port,
+    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, MachineFirmware, MachineSettings, NIC_MODEL,
+    NetBoot, QMP_SOCKET, SERIAL_LOG, VARIABLES, arguments, switch_port,
 };
-pub use disk::{DiskError, create_empty, create_from};
-use firesteel_lab_disk::Disk;
+pub use disk::{MachineDiskError, create_empty, create_from};
+use firesteel_lab_disk::FaultyDisk;
 use serde_json::json;
 use thiserror::Error;
 use tokio::{
@@ -74,7 +74,7 @@ pub enum MachineError {
     #[error("setting the next boot")]
     NextBoot(#[from] variables::VariablesError),
     #[error("cutting the power of a disk")]
-    Disk(#[from] firesteel_lab_disk::DiskError),
+    Disk(#[from] firesteel_lab_disk::FaultyDiskError),
     #[error("asking libvirt")]
     Libvirt(#[from] LibvirtError),
     #[error("the machine is off")]
@@ -82,7 +82,7 @@ pub enum MachineError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Power {
+pub enum MachinePower {
     Off,
     /// Since when; the zero of a host's timeline.
     On {
@@ -100,28 +100,28 @@ pub struct BootOverride {
 
 /// A handle; clones are the same machine.
 #[derive(Clone, Debug)]
-pub struct Machine(Arc<Inner>);
+pub struct Machine(Arc<MachineParts>);
 
 #[derive(Debug)]
-struct Inner {
-    config: std::sync::Mutex<MachineConfig>,
+struct MachineParts {
+    config: std::sync::Mutex<MachineSettings>,
     tools: Tools,
-    state: Mutex<State>,
-    power: watch::Sender<Power>,
+    state: Mutex<MachineRunState>,
+    power: watch::Sender<MachinePower>,
     /// The served ones among its disks.
-    disks: Vec<Disk>,
+    disks: Vec<FaultyDisk>,
     /// Who starts and ends QEMU, where the lab does not.
     keeper: Option<Arc<Libvirt>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MachineRunState {
     boot: BootOverride,
-    running: Option<Running>,
+    running: Option<RunningMachine>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningMachine {
     qmp: Arc<Qmp>,
     kill: oneshot::Sender<()>,
     /// True when the process has ended and the power is off.
@@ -130,7 +130,7 @@ struct Running {
     media: Option<PathBuf>,
 }
 
-impl State {
+impl MachineRunState {
     fn qmp(&self) -> Result<Arc<Qmp>, MachineError> {
         match &self.running {
             Some(running) if !*running.ended.borrow() => Ok(running.qmp.clone()),
@@ -142,12 +142,16 @@ impl State {
 impl Machine {
     /// A machine that is switched off. Its folder is made here; its disks must exist, and `disks` are
     /// those of them that a server serves.
-    pub fn new(config: MachineConfig, tools: Tools, disks: Vec<Disk>) -> Result<Self, MachineError> {
+    pub fn new(config: MachineSettings, tools: Tools, disks: Vec<FaultyDisk>) -> Result<Self, MachineError> {
         Self::build(config, tools, disks, None)
     }
 
     /// A machine that libvirt is told of and keeps from then on.
-    pub async fn kept(config: MachineConfig, tools: Tools, keeper: Arc<Libvirt>) -> Result<Self, MachineError> {
+    pub async fn managed_by_libvirt(
+        config: MachineSettings,
+        tools: Tools,
+        keeper: Arc<Libvirt>,
+    ) -> Result<Self, MachineError> {
         let listener = UnixListener::bind(config.folder.join(QMP_SOCKET)).map_err(MachineError::Prepare)?;
         keeper.define(&config, &tools).await?;
         let machine = Self::build(config, tools, Vec::new(), Some(keeper))?;
@@ -156,19 +160,19 @@ impl Machine {
     }
 
     fn build(
-        config: MachineConfig,
+        config: MachineSettings,
         tools: Tools,
-        disks: Vec<Disk>,
+        disks: Vec<FaultyDisk>,
         keeper: Option<Arc<Libvirt>>,
     ) -> Result<Self, MachineError> {
         std::fs::create_dir_all(&config.folder).map_err(MachineError::Prepare)?;
-        if config.firmware == Firmware::Uefi {
+        if config.firmware == MachineFirmware::Uefi {
             std::fs::copy(&tools.ovmf_vars, config.folder.join(VARIABLES)).map_err(MachineError::Prepare)?;
         }
         // The log exists from the start, so that followers need not wait for it.
         File::create(config.folder.join(SERIAL_LOG)).map_err(MachineError::Prepare)?;
-        let (power, _) = watch::channel(Power::Off);
-        Ok(Self(Arc::new(Inner {
+        let (power, _) = watch::channel(MachinePower::Off);
+        Ok(Self(Arc::new(MachineParts {
             config: std::sync::Mutex::new(config),
             tools,
             state: Mutex::default(),
@@ -179,12 +183,12 @@ impl Machine {
     }
 
     #[must_use]
-    pub fn config(&self) -> MachineConfig {
+    pub fn config(&self) -> MachineSettings {
         self.0.config.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Changes the hardware; seen at the next power-on.
-    pub fn reconfigure(&self, change: impl FnOnce(&mut MachineConfig)) {
+    pub fn reconfigure(&self, change: impl FnOnce(&mut MachineSettings)) {
         change(&mut self.0.config.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 
@@ -199,7 +203,7 @@ impl Machine {
     }
 
     #[must_use]
-    pub fn power(&self) -> watch::Receiver<Power> {
+    pub fn power(&self) -> watch::Receiver<MachinePower> {
         self.0.power.subscribe()
     }
 
@@ -219,7 +223,7 @@ impl Machine {
 
     /// Starts the machine; does nothing where it runs.
     pub async fn power_on(&self) -> Result<(), MachineError> {
-        if self.0.keeper.is_some() && *self.0.power.borrow() != Power::Off {
+        if self.0.keeper.is_some() && *self.0.power.borrow() != MachinePower::Off {
             return Ok(());
         }
         if let Some(done) = self.virsh("start").await {
@@ -232,38 +236,38 @@ impl Machine {
         self.start(&mut state).await
     }
 
-    async fn start(&self, state: &mut State) -> Result<(), MachineError> {
+    async fn start(&self, state: &mut MachineRunState) -> Result<(), MachineError> {
         let config = self.config();
         let once = state.boot.once;
         let mut target = take_target(&mut state.boot);
         let variables = config.folder.join(VARIABLES);
-        if once && config.firmware == Firmware::Uefi && variables::set_next_boot(&variables, target)? {
+        if once && config.firmware == MachineFirmware::Uefi && variables::set_next_boot(&variables, target)? {
             target = BootTarget::None;
         }
-        self.0.disks.iter().for_each(Disk::power_on);
+        self.0.disks.iter().for_each(FaultyDisk::power_on);
         let (child, qmp) = process::launch(&config, &self.0.tools, target).await?;
         let qmp = Arc::new(qmp);
         if target != state.boot.target {
             // The firmware configuration of this boot is already fixed; the next one finds these.
             process::set_order(&qmp, &config, state.boot.target).await?;
         }
-        self.0.power.send_replace(Power::On { since: SystemTime::now() });
+        self.0.power.send_replace(MachinePower::On { since: SystemTime::now() });
         qmp.run("cont", json!({})).await?;
         let (ended_sender, ended) = watch::channel(false);
         let (kill, killed) = oneshot::channel();
         let power = self.0.power.clone();
         tokio::spawn(async move {
             process::until_ended(child, killed).await;
-            power.send_replace(Power::Off);
+            power.send_replace(MachinePower::Off);
             ended_sender.send_replace(true);
         });
-        state.running = Some(Running { qmp, kill, ended, media: config.media });
+        state.running = Some(RunningMachine { qmp, kill, ended, media: config.media });
         Ok(())
     }
 
     /// Pulls the plug; does nothing where it is off.
     pub async fn power_off(&self) -> Result<(), MachineError> {
-        if self.0.keeper.is_some() && *self.0.power.borrow() == Power::Off {
+        if self.0.keeper.is_some() && *self.0.power.borrow() == MachinePower::Off {
             return Ok(());
         }
         if let Some(done) = self.virsh("destroy").await {
@@ -275,10 +279,10 @@ impl Machine {
         self.stop(&mut state).await
     }
 
-    async fn stop(&self, state: &mut State) -> Result<(), MachineError> {
+    async fn stop(&self, state: &mut MachineRunState) -> Result<(), MachineError> {
         let Some(mut running) = state.running.take() else { return Ok(()) };
         if !self.0.disks.is_empty() {
-            let lost: Vec<_> = self.0.disks.iter().map(Disk::power_cut).collect();
+            let lost: Vec<_> = self.0.disks.iter().map(FaultyDisk::power_cut).collect();
             running.kill.send(()).unwrap_or_default();
             drop(running.ended.wait_for(|ended| *ended).await);
             let lost: u64 = lost.into_iter().sum::<Result<u64, _>>()?;
@@ -310,7 +314,7 @@ impl Machine {
         let qmp = state.qmp()?;
         let config = self.config();
         let media_changed = state.running.as_ref().is_some_and(|running| running.media != config.media);
-        if media_changed || config.firmware == Firmware::Uefi && state.boot.once {
+        if media_changed || config.firmware == MachineFirmware::Uefi && state.boot.once {
             // The variables can be changed only while QEMU does not hold them, and a drive does not come or go.
             self.stop(&mut state).await?;
             return self.start(&mut state).await;
@@ -328,7 +332,7 @@ impl Machine {
 
     /// Its disks that a server serves, in order.
     #[must_use]
-    pub fn served_disks(&self) -> &[Disk] {
+    pub fn served_disks(&self) -> &[FaultyDisk] {
         &self.0.disks
     }
 
@@ -339,12 +343,12 @@ impl Machine {
 
     /// Resolves when the machine is off.
     pub async fn wait_off(&self) {
-        drop(self.power().wait_for(|power| *power == Power::Off).await);
+        drop(self.power().wait_for(|power| *power == MachinePower::Off).await);
     }
 }
 
 /// Sees a machine come and go that libvirt keeps: its QEMU connects when it starts.
-async fn watch_kept(listener: UnixListener, kept: Weak<Inner>) {
+async fn watch_kept(listener: UnixListener, kept: Weak<MachineParts>) {
     loop {
         let connected = match listener.accept().await {
             Ok((stream, _)) => Qmp::start(stream).await,
@@ -363,13 +367,13 @@ async fn watch_kept(listener: UnixListener, kept: Weak<Inner>) {
         let (ended_sender, ended) = watch::channel(false);
         // Nobody kills what libvirt keeps.
         let (kill, _) = oneshot::channel();
-        machine.state.lock().await.running = Some(Running { qmp: qmp.clone(), kill, ended, media: None });
-        machine.power.send_replace(Power::On { since: SystemTime::now() });
+        machine.state.lock().await.running = Some(RunningMachine { qmp: qmp.clone(), kill, ended, media: None });
+        machine.power.send_replace(MachinePower::On { since: SystemTime::now() });
         drop(machine);
         qmp.until_closed().await;
         ended_sender.send_replace(true);
         if let Some(machine) = kept.upgrade() {
-            machine.power.send_replace(Power::Off);
+            machine.power.send_replace(MachinePower::Off);
         }
     }
 }

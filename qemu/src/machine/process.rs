@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    MachineConfig, MachineError, QMP_SOCKET,
+    MachineError, MachineSettings, QMP_SOCKET,
     config::{BootTarget, arguments, boot_devices, bootable_devices},
 };
 use crate::{
@@ -33,7 +33,7 @@ const QEMU_LOG: &str = "qemu.log";
 
 /// Starts QEMU with the processors stopped. The process dies with the lab.
 pub(super) async fn launch(
-    config: &MachineConfig,
+    config: &MachineSettings,
     tools: &Tools,
     target: BootTarget,
 ) -> Result<(Child, Qmp), MachineError> {
@@ -70,7 +70,7 @@ pub(super) async fn launch(
 }
 
 /// Gives every device the boot index that `target` wants, from the next reset on.
-pub(super) async fn set_order(qmp: &Qmp, config: &MachineConfig, target: BootTarget) -> Result<(), QmpError> {
+pub(super) async fn set_order(qmp: &Qmp, config: &MachineSettings, target: BootTarget) -> Result<(), QmpError> {
     // An index may not be used twice, not even for a moment.
     for device in bootable_devices(config) {
         qmp.set_property(&device, "bootindex", json!(-1)).await?;

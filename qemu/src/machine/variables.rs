@@ -48,7 +48,7 @@ pub enum VariablesError {
 /// Makes the next boot of a machine that is off go to `target`. `false` where the firmware has no
 /// entry for it yet, as before a machine's first boot.
 pub(super) fn set_next_boot(path: &Path, target: BootTarget) -> Result<bool, VariablesError> {
-    let mut store = Store::parse(fs::read(path).map_err(VariablesError::Read)?)?;
+    let mut store = UefiVariableStore::parse(fs::read(path).map_err(VariablesError::Read)?)?;
     let Some(number) = store.boot_options().into_iter().find(|option| option.is_for(target)).map(|found| found.number)
     else {
         return Ok(false);
@@ -60,7 +60,7 @@ pub(super) fn set_next_boot(path: &Path, target: BootTarget) -> Result<bool, Var
 
 /// For fuzzing: any bytes are read without a panic.
 pub fn check(bytes: &[u8]) {
-    if let Ok(mut store) = Store::parse(bytes.to_vec()) {
+    if let Ok(mut store) = UefiVariableStore::parse(bytes.to_vec()) {
         drop(store.boot_options());
         drop(store.set("BootNext", &[0, 0]));
     }
@@ -90,7 +90,7 @@ impl BootOption {
 }
 
 #[derive(Debug)]
-struct Store {
+struct UefiVariableStore {
     bytes: Vec<u8>,
     /// First variable and end of the store, in the file.
     first: usize,
@@ -105,7 +105,7 @@ struct Variable {
     data: std::ops::Range<usize>,
 }
 
-impl Store {
+impl UefiVariableStore {
     fn parse(bytes: Vec<u8>) -> Result<Self, VariablesError> {
         let found = || {
             let signature = bytes.get(VOLUME_SIGNATURE_AT..VOLUME_SIGNATURE_AT + VOLUME_SIGNATURE.len())?;
@@ -233,7 +233,7 @@ mod tests {
         bytes[VOLUME_HEADER_LENGTH_AT..VOLUME_HEADER_LENGTH_AT + 2].copy_from_slice(&72u16.to_le_bytes());
         bytes[72..88].copy_from_slice(&AUTHENTICATED_STORE);
         bytes[88..92].copy_from_slice(&0xf00u32.to_le_bytes());
-        let mut store = Store::parse(bytes).unwrap();
+        let mut store = UefiVariableStore::parse(bytes).unwrap();
         for (number, description) in options {
             let mut data = vec![1, 0, 0, 0, 0, 0];
             data.extend(description.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     fn value(bytes: &[u8], name: &str) -> Option<Vec<u8>> {
-        let store = Store::parse(bytes.to_vec()).unwrap();
+        let store = UefiVariableStore::parse(bytes.to_vec()).unwrap();
         let (variables, _) = store.variables();
         let mut found = variables.iter().filter(|variable| variable.name == name);
         let one = found.next().map(|variable| bytes[variable.data.clone()].to_vec());
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_full_store_is_an_error() {
-        let mut store = Store::parse(after_first_boot()).unwrap();
+        let mut store = UefiVariableStore::parse(after_first_boot()).unwrap();
         let filled = (0..200).map(|_| store.set("BootNext", &[0; 40])).find(Result::is_err);
         assert!(matches!(filled, Some(Err(VariablesError::Full))));
     }

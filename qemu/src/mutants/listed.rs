@@ -18,11 +18,11 @@ pub(super) struct ListedMutant {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Span {
-    start: Place,
+    start: MutantLine,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Place {
+struct MutantLine {
     line: usize,
 }
 
@@ -145,7 +145,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(crate) fn mutant(file: &str, line: usize, change: &str) -> ListedMutant {
-        let span = Span { start: Place { line } };
+        let span = Span { start: MutantLine { line } };
         ListedMutant { name: format!("{file}:{line}:9: {change}"), file: file.to_owned(), span }
     }
 

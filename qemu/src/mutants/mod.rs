@@ -30,7 +30,7 @@ use tally::{MutantTally, report};
 use crate::{
     artefacts::{cargo_command, repository},
     checkout::CheckoutState,
-    progress::{Step, print, say},
+    progress::{ProgressStep, print, print_status},
 };
 
 /// Mutants of one run of cargo-mutants: what a stop loses at most.
@@ -85,7 +85,7 @@ pub fn run(options: &MutantOptions, cache: &Path) -> anyhow::Result<ExitCode> {
         Some(count) => format!("mutants, sample of {count} with seed {seed}, {files}"),
         None => format!("mutants, all, {files}"),
     };
-    say(&title);
+    print_status(&title);
     let mut tallies = Vec::new();
     for part in parts {
         let viable = options.sample.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
@@ -95,10 +95,10 @@ pub fn run(options: &MutantOptions, cache: &Path) -> anyhow::Result<ExitCode> {
     let path = check.results.with_extension("txt");
     fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
     print(text.trim_end());
-    say(&format!("this report is kept in {}", path.display()));
+    print_status(&format!("this report is kept in {}", path.display()));
     let is_enough = tallies.iter().all(MutantTally::is_enough);
     if !is_enough {
-        say("too many changes of the code go unnoticed: write tests for those that were missed");
+        print_status("too many changes of the code go unnoticed: write tests for those that were missed");
     }
     Ok(if is_enough { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -145,7 +145,7 @@ impl MutantCheck {
             if batch.is_empty() {
                 break;
             }
-            let step = Step::begin(format!("{part}: {} of {} mutants", batch.len(), order.len()));
+            let step = ProgressStep::begin(format!("{part}: {} of {} mutants", batch.len(), order.len()));
             let before = self.ends.len();
             self.run_batch(part, &batch)?;
             step.end();

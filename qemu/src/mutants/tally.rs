@@ -29,13 +29,13 @@ impl MutantTally {
         self.caught + self.timed_out
     }
 
-    fn judged(&self) -> usize {
+    fn judged_count(&self) -> usize {
         self.noticed() + self.missed.len()
     }
 
     /// Enough changes are noticed, at least one was made, and the table of equivalents is true.
     pub(super) fn is_enough(&self) -> bool {
-        let judged = self.judged();
+        let judged = self.judged_count();
         judged > 0 && self.noticed() * 100 >= judged * NOTICED_PERCENT_MIN && self.faults.is_empty()
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn report(title: &str, tallies: &[MutantTally]) -> String {
         "{title}\npart      listed  drawn  unviable  caught  timed out  missed  equivalent  noticed  minutes\n"
     );
     for tally in tallies {
-        let judged = tally.judged();
+        let judged = tally.judged_count();
         let share = if judged == 0 { "–".to_owned() } else { format!("{} %", tally.noticed() * 100 / judged) };
         let minutes = format!("{}.{}", tally.seconds / 60, tally.seconds % 60 / 6);
         text += &format!(

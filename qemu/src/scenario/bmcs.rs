@@ -2,18 +2,18 @@
 //! erasure ends unverified, because neither of them shows that an override for one boot was used up.
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     bmc::BmcKind,
     demo::{check, retire},
-    lab::{HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware},
 };
 
-pub(super) async fn life(lab: &mut Lab, config: &LabConfig, bmc: BmcKind) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+pub(super) async fn run_life(lab: &mut Lab, config: &LabConfig, bmc: BmcKind) -> anyhow::Result<()> {
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let name = "remote-1";
-    lab.add_machine(HostPlan { bmc, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Sata) }).await?;
-    lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
+    lab.add_machine(HostPlan { bmc, ..HostPlan::new(name, MachineFirmware::Uefi, DiskBus::Sata) }).await?;
+    lab.apply_host(name, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     check(name, &lab.wait_running(name, 1).await?)?;
     retire(lab, name, bmc).await
 }

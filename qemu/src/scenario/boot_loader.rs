@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::console;
 use crate::{
     demo::check,
-    image::System,
-    lab::{HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware},
+    host_view::HostView,
+    image::OsImageSystem,
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware},
     net::APPLIANCE_ADDRESS,
-    progress::say,
-    view::HostView,
+    progress::print_status,
 };
 
 /// What the stub wants of the kernel, and nothing else sets.
@@ -22,34 +22,34 @@ const ARGUMENT: &str = "firesteel.lab=entry";
 pub(super) const CONFIG_PLAIN_PORT: u16 = 22_624;
 const LED: &str = "led-1";
 
-struct Case {
+struct BootLoaderCase {
     name: &'static str,
-    system: System,
-    firmware: Firmware,
+    system: OsImageSystem,
+    firmware: MachineFirmware,
     bus: DiskBus,
     /// The file that is changed.
     file: &'static str,
 }
 
-const CASES: [Case; 2] = [
-    Case {
+const CASES: [BootLoaderCase; 2] = [
+    BootLoaderCase {
         name: "entry-1",
-        system: System::SystemdBoot,
-        firmware: Firmware::Uefi,
+        system: OsImageSystem::SystemdBoot,
+        firmware: MachineFirmware::Uefi,
         bus: DiskBus::Sata,
         file: "loader/entries/firesteel.conf",
     },
-    Case {
+    BootLoaderCase {
         name: "menu-1",
-        system: System::Ignition,
-        firmware: Firmware::Bios,
+        system: OsImageSystem::Ignition,
+        firmware: MachineFirmware::Bios,
         bus: DiskBus::Virtio,
         file: "grub/grub.cfg",
     },
 ];
 
 /// The systems whose images are needed.
-pub(super) fn systems() -> impl Iterator<Item = System> {
+pub(super) fn systems() -> impl Iterator<Item = OsImageSystem> {
     CASES.iter().map(|case| case.system)
 }
 
@@ -58,7 +58,8 @@ pub(super) async fn arguments(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
         let image = lab.publish(config.artefacts.image_of_system(case.system)?)?;
         lab.add_machine(HostPlan::new(case.name, case.firmware, case.bus)).await?;
         let kernel_arguments = vec![ARGUMENT.to_owned()];
-        lab.apply_host(case.name, &Wish { image: Some(image), kernel_arguments, ..Wish::default() }).await?;
+        lab.apply_host(case.name, &DesiredHost { image: Some(image), kernel_arguments, ..DesiredHost::default() })
+            .await?;
     }
     for case in &CASES {
         boots(lab, case).await.with_context(|| case.name)?;
@@ -68,9 +69,9 @@ pub(super) async fn arguments(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
 
 /// The boot partition has no config: the argument of the entry alone leads to it, and is gone after the first boot.
 async fn led_by_argument(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image_of_system(System::SystemdBoot)?)?;
-    lab.add_machine(HostPlan::new(LED, Firmware::Uefi, DiskBus::Sata)).await?;
-    let wish = Wish { image: Some(image), hand_off: Some("kernel-arguments"), ..Wish::default() };
+    let image = lab.publish(config.artefacts.image_of_system(OsImageSystem::SystemdBoot)?)?;
+    lab.add_machine(HostPlan::new(LED, MachineFirmware::Uefi, DiskBus::Sata)).await?;
+    let wish = DesiredHost { image: Some(image), hand_off: Some("kernel-arguments"), ..DesiredHost::default() };
     lab.apply_host(LED, &wish).await?;
     let view = lab.wait_running(LED, 1).await?;
     check(LED, &view)?;
@@ -82,7 +83,7 @@ async fn led_by_argument(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     let text = serial.text()?;
     let url = format!("ignition.config.url=http://{APPLIANCE_ADDRESS}:{CONFIG_PLAIN_PORT}/config/");
     ensure!(command_line(&text)?.contains(&url), "the first boot was without {url}");
-    say(&format!("{LED}: Ignition found its config by an argument of the entry, and nothing else"));
+    print_status(&format!("{LED}: Ignition found its config by an argument of the entry, and nothing else"));
 
     let position = serial.position()?;
     lab.appliance.cli(&["reboot", LED, "--hard"]).await?;
@@ -92,7 +93,7 @@ async fn led_by_argument(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     for gone in ["ignition.firstboot", "ignition.config.url"] {
         ensure!(!second.contains(gone), "the second boot still has {gone}: {second}");
     }
-    say(&format!("{LED}: the second boot knows neither the address nor the token"));
+    print_status(&format!("{LED}: the second boot knows neither the address nor the token"));
     Ok(())
 }
 
@@ -101,7 +102,7 @@ fn hand_off(view: &HostView) -> anyhow::Result<&Value> {
     receipt.context("there is no receipt of the hand-off")
 }
 
-async fn boots(lab: &Lab, case: &Case) -> anyhow::Result<()> {
+async fn boots(lab: &Lab, case: &BootLoaderCase) -> anyhow::Result<()> {
     let name = case.name;
     let view = lab.wait_running(name, 1).await?;
     check(name, &view)?;
@@ -116,7 +117,7 @@ async fn boots(lab: &Lab, case: &Case) -> anyhow::Result<()> {
     for argument in [ARGUMENT, "ignition.firstboot"] {
         ensure!(first.contains(argument), "the first boot was without {argument}: {first}");
     }
-    say(&format!("{name}: the first boot had {ARGUMENT} from {changed}, and Ignition found it there"));
+    print_status(&format!("{name}: the first boot had {ARGUMENT} from {changed}, and Ignition found it there"));
 
     let position = serial.position()?;
     lab.appliance.cli(&["reboot", name, "--hard"]).await?;
@@ -125,7 +126,7 @@ async fn boots(lab: &Lab, case: &Case) -> anyhow::Result<()> {
     let second = command_line(text.get(usize::try_from(position)?..).unwrap_or_default())?;
     ensure!(second.contains(ARGUMENT), "the second boot was without {ARGUMENT}: {second}");
     ensure!(!second.contains("ignition.firstboot"), "the second boot asks for Ignition again: {second}");
-    say(&format!("{name}: the second boot has it as well, and is no first boot"));
+    print_status(&format!("{name}: the second boot has it as well, and is no first boot"));
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use anyhow::ensure;
 
 use super::{console, first_boot::fixed_address};
 use crate::{
-    image::System,
-    lab::{HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware},
+    image::OsImageSystem,
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware},
     manifests::UserData,
-    progress::say,
+    progress::print_status,
 };
 
 const USER: &str = "anna";
@@ -21,10 +21,10 @@ const ENDED: &str = "firesteel: cloud-init ended";
 /// The console is read once more after it.
 const SETTLE: Duration = Duration::from_secs(1);
 
-struct Case {
+struct CloudInitCase {
     name: &'static str,
-    system: System,
-    firmware: Firmware,
+    system: OsImageSystem,
+    firmware: MachineFirmware,
     bus: DiskBus,
     address: &'static str,
     /// As cloud-init names its source.
@@ -32,20 +32,20 @@ struct Case {
     form: &'static str,
 }
 
-const CASES: [Case; 2] = [
-    Case {
+const CASES: [CloudInitCase; 2] = [
+    CloudInitCase {
         name: "nocloud-1",
-        system: System::CloudInit,
-        firmware: Firmware::Bios,
+        system: OsImageSystem::CloudInit,
+        firmware: MachineFirmware::Bios,
         bus: DiskBus::Virtio,
         address: "10.77.0.211",
         source: "DataSourceNoCloud",
         form: "no_cloud",
     },
-    Case {
+    CloudInitCase {
         name: "drive-1",
-        system: System::ConfigDrive,
-        firmware: Firmware::Uefi,
+        system: OsImageSystem::ConfigDrive,
+        firmware: MachineFirmware::Uefi,
         bus: DiskBus::Sata,
         address: "10.77.0.212",
         source: "DataSourceConfigDrive",
@@ -54,7 +54,7 @@ const CASES: [Case; 2] = [
 ];
 
 /// The systems whose images are needed.
-pub(super) fn systems() -> impl Iterator<Item = System> {
+pub(super) fn systems() -> impl Iterator<Item = OsImageSystem> {
     CASES.iter().map(|case| case.system)
 }
 
@@ -63,24 +63,27 @@ pub(super) async fn cloud_init(lab: &mut Lab, config: &LabConfig) -> anyhow::Res
         let image = lab.publish(config.artefacts.image_of_system(case.system)?)?;
         lab.add_machine(HostPlan::new(case.name, case.firmware, case.bus)).await?;
         let mac = lab.machine(case.name)?.config().mac;
-        let wish = Wish {
+        let wish = DesiredHost {
             image: Some(image),
             user_data: UserData::Text(user_data()),
             os_network_data: Some(fixed_address(&mac, case.address)),
             os_meta_data: Some(format!("local-hostname: {}\n", hostname(case))),
-            ..Wish::default()
+            ..DesiredHost::default()
         };
         lab.apply_host(case.name, &wish).await?;
     }
     for case in &CASES {
         read(lab, case).await?;
-        say(&format!("{}: {} set the hostname, the user with its key, and the address", case.name, case.source));
+        print_status(&format!(
+            "{}: {} set the hostname, the user with its key, and the address",
+            case.name, case.source
+        ));
     }
     Ok(())
 }
 
 /// Another than the host's, so that it can only come from the metadata.
-fn hostname(case: &Case) -> String {
+fn hostname(case: &CloudInitCase) -> String {
     format!("{}-os", case.name)
 }
 
@@ -88,7 +91,7 @@ fn user_data() -> String {
     format!("#cloud-config\nusers:\n- name: {USER}\n  ssh_authorized_keys:\n  - {KEY}\n")
 }
 
-async fn read(lab: &Lab, case: &Case) -> anyhow::Result<()> {
+async fn read(lab: &Lab, case: &CloudInitCase) -> anyhow::Result<()> {
     let name = case.name;
     let view = lab.wait_for(name, "its installation", |view| view.state() == "provisioned").await?;
     let handed = view.receipts().iter().find(|receipt| receipt["evidence"]["kind"] == "files_handed_off");
@@ -103,7 +106,7 @@ async fn read(lab: &Lab, case: &Case) -> anyhow::Result<()> {
 }
 
 /// What the system should have said, and has not.
-fn missing(console: &str, case: &Case) -> Vec<String> {
+fn missing(console: &str, case: &CloudInitCase) -> Vec<String> {
     let wanted = [
         format!("cloud-init read {}", case.source),
         format!("cloud-init hostname {}", hostname(case)),

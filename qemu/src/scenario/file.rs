@@ -1,5 +1,5 @@
 //! Scenario files: machines with their faults, what happens to them when, and how it must end. One
-//! TOML file is one scenario. Pure: text in, a checked [`Plan`] out, or an error that names the field.
+//! TOML file is one scenario. Pure: text in, a checked [`ScenarioPlan`] out, or an error that names the field.
 //!
 //! ```toml
 //! about = "A disk that alters one block of the write"
@@ -30,18 +30,18 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_lab_disk::{CacheMode, DiskPlan as ServedDisk, Fault, Loss, Stop};
+use firesteel_lab_disk::{CacheMode, DiskFault, FaultyDiskPlan as ServedDisk, Loss, StopPoint};
 use serde::Deserialize;
 use thiserror::Error;
 
 use crate::{
-    artefacts::{ImageFormat, LARGE_VERSION, VERSION, WantedImage},
+    artefacts::{LARGE_VERSION, LabImageFormat, VERSION, WantedImage},
     attack::Attack,
-    bmc::{BmcFault, BmcKind},
+    bmc::{BmcKind, LabBmcFault},
     files::OriginFault,
-    lab::{DISK_BYTES, DiskPlan, HostPlan},
+    lab::{DISK_BYTES, HostPlan, LabDiskPlan},
     link::LinkFaults,
-    machine::{DiskBus, Firmware},
+    machine::{DiskBus, MachineFirmware},
 };
 
 const MIB: u64 = 1 << 20;
@@ -71,12 +71,12 @@ pub enum FileError {
 
 /// A checked scenario.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ScenarioPlan {
     pub about: String,
     pub image: WantedImage,
     pub machines: Vec<MachinePlan>,
     pub appliance: AppliancePlan,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
     pub expect: BTreeMap<String, Expect>,
 }
 
@@ -84,7 +84,7 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 pub struct MachinePlan {
     pub host: HostPlan,
-    pub bmc_faults: Vec<BmcFault>,
+    pub bmc_faults: Vec<LabBmcFault>,
     pub origin_faults: Vec<OriginFault>,
     /// Inspected before it is installed; without, it is not switched on before its image is there.
     pub inspected: bool,
@@ -103,10 +103,10 @@ pub struct AppliancePlan {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ScenarioStep {
     pub machine: String,
     pub when: When,
-    pub act: Act,
+    pub act: ScenarioAction,
     /// What the machine's disk must be after a power cut, before the power is back.
     pub disk_is: Option<DiskEnd>,
 }
@@ -138,20 +138,20 @@ pub enum When {
 impl When {
     /// The disk's part in it.
     #[must_use]
-    pub fn stop(&self) -> Option<Stop> {
+    pub fn stop(&self) -> Option<StopPoint> {
         match self {
             Self::Now | Self::Console(_) | Self::Event(_) | Self::Says(_) | Self::AfterS(_) => None,
-            Self::WrittenMib(mib) => Some(Stop::Written(mib.saturating_mul(MIB))),
-            Self::ReadBackMib(mib) => Some(Stop::ReadBack(mib.saturating_mul(MIB))),
-            Self::Head => Some(Stop::Head),
-            Self::HeadFlushed => Some(Stop::HeadFlushed),
+            Self::WrittenMib(mib) => Some(StopPoint::Written(mib.saturating_mul(MIB))),
+            Self::ReadBackMib(mib) => Some(StopPoint::ReadBack(mib.saturating_mul(MIB))),
+            Self::Head => Some(StopPoint::Head),
+            Self::HeadFlushed => Some(StopPoint::HeadFlushed),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Act {
+pub enum ScenarioAction {
     /// SIGKILL, and a new start on the same data.
     KillAppliance,
     /// The plug is pulled and put back: unflushed writes are lost, the machine starts by itself.
@@ -159,7 +159,7 @@ pub enum Act {
     /// Faults of the disk end.
     MendDisk,
     /// The BMC misbehaves in these ways from now on, and in no other.
-    Bmc(Vec<BmcFault>),
+    Bmc(Vec<LabBmcFault>),
     /// The wire is like this from now on.
     Link(LinkFaults),
     /// The wire is pulled (false) or put back (true), as the machine sees it.
@@ -199,7 +199,7 @@ pub struct Expect {
 struct RawPlan {
     about: String,
     #[serde(default = "zst")]
-    image: ImageFormat,
+    image: LabImageFormat,
     /// One that is larger than 512 MiB, packed and unpacked.
     #[serde(default)]
     large_image: bool,
@@ -212,21 +212,21 @@ struct RawPlan {
     expect: BTreeMap<String, Expect>,
 }
 
-fn zst() -> ImageFormat {
-    ImageFormat::Zst
+fn zst() -> LabImageFormat {
+    LabImageFormat::Zst
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawMachine {
     name: String,
-    firmware: Firmware,
+    firmware: MachineFirmware,
     #[serde(default = "memory")]
     memory_mib: u32,
     #[serde(default = "yes")]
     bmc: bool,
     #[serde(default)]
-    bmc_faults: Vec<BmcFault>,
+    bmc_faults: Vec<LabBmcFault>,
     #[serde(default)]
     origin_faults: Vec<OriginFault>,
     #[serde(default = "yes")]
@@ -251,7 +251,7 @@ struct RawDisk {
     cache: Option<CacheMode>,
     loss: Option<Loss>,
     #[serde(default)]
-    faults: Vec<Fault>,
+    faults: Vec<DiskFault>,
 }
 
 #[derive(Deserialize)]
@@ -260,12 +260,12 @@ struct RawStep {
     machine: Option<String>,
     when: When,
     #[serde(rename = "do")]
-    act: Act,
+    act: ScenarioAction,
     disk_is: Option<DiskEnd>,
 }
 
 /// Reads a scenario file's text.
-pub fn parse(text: &str) -> Result<Plan, FileError> {
+pub fn parse(text: &str) -> Result<ScenarioPlan, FileError> {
     let raw: RawPlan = toml::from_str(text)?;
     if raw.machine.is_empty() || raw.machine.len() > MACHINES_MAX {
         return Err(FileError::Machines);
@@ -306,11 +306,11 @@ pub fn parse(text: &str) -> Result<Plan, FileError> {
         }
     }
     let image = WantedImage::of_version(if raw.large_image { LARGE_VERSION } else { VERSION }, raw.image);
-    Ok(Plan { about: raw.about, image, machines, appliance: raw.appliance, steps, expect: raw.expect })
+    Ok(ScenarioPlan { about: raw.about, image, machines, appliance: raw.appliance, steps, expect: raw.expect })
 }
 
 fn machine(raw: RawMachine) -> MachinePlan {
-    let disks = raw.disk.into_iter().map(|disk| DiskPlan {
+    let disks = raw.disk.into_iter().map(|disk| LabDiskPlan {
         bus: disk.bus,
         bytes: disk.mib.map_or(DISK_BYTES, |mib| mib.saturating_mul(MIB)),
         // All are served: steps may ask any of them how far the writer is.
@@ -331,7 +331,7 @@ fn machine(raw: RawMachine) -> MachinePlan {
     MachinePlan { host, bmc_faults, origin_faults, inspected: raw.inspected }
 }
 
-fn step(number: usize, raw: RawStep, machines: &[MachinePlan]) -> Result<Step, FileError> {
+fn step(number: usize, raw: RawStep, machines: &[MachinePlan]) -> Result<ScenarioStep, FileError> {
     let failed = |what: String| FileError::Step { number, what };
     let name = match raw.machine {
         Some(name) => name,
@@ -342,13 +342,13 @@ fn step(number: usize, raw: RawStep, machines: &[MachinePlan]) -> Result<Step, F
         return Err(failed(format!("machine: there is no {name:?}")));
     }
     let linked = machines.iter().any(|machine| machine.host.name == name && machine.host.link.is_some());
-    if matches!(raw.act, Act::Link(_)) && !linked {
+    if matches!(raw.act, ScenarioAction::Link(_)) && !linked {
         return Err(failed(format!("do: {name:?} has no link; say link = {{}} at the machine")));
     }
-    if raw.disk_is.is_some() && raw.act != Act::PowerCut {
+    if raw.disk_is.is_some() && raw.act != ScenarioAction::PowerCut {
         return Err(failed("disk-is: a disk is looked at after do = \"power-cut\" only".to_owned()));
     }
-    Ok(Step { machine: name, when: raw.when, act: raw.act, disk_is: raw.disk_is })
+    Ok(ScenarioStep { machine: name, when: raw.when, act: raw.act, disk_is: raw.disk_is })
 }
 
 #[cfg(test)]
@@ -381,8 +381,8 @@ mod tests {
         let served = plan.machines[0].host.disks[0].served.clone().unwrap();
         assert_eq!((served.cache, served.loss), (CacheMode::Volatile, Loss::Some { seed: 3 }));
         assert_eq!((served.faults[0].from, served.faults[0].to), (4096, Some(8192)));
-        assert_eq!(plan.steps[0].when.stop(), Some(Stop::Written(120 << 20)));
-        assert_eq!((plan.steps[0].machine.as_str(), &plan.steps[0].act), ("a", &Act::PowerCut));
+        assert_eq!(plan.steps[0].when.stop(), Some(StopPoint::Written(120 << 20)));
+        assert_eq!((plan.steps[0].machine.as_str(), &plan.steps[0].act), ("a", &ScenarioAction::PowerCut));
         assert!(plan.expect["a"].runs);
     }
 

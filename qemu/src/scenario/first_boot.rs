@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::console;
 use crate::{
-    artefacts::{ImageFormat, VERSION},
+    artefacts::{LabImageFormat, VERSION},
     demo::check,
-    image::System,
-    lab::{HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware},
+    image::OsImageSystem,
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware},
     manifests::{self, UserData},
-    progress::say,
+    progress::print_status,
 };
 
 /// Outside the range that DHCP gives.
@@ -36,11 +36,15 @@ pub(super) fn fixed_address(mac: &str, address: &str) -> String {
 
 /// Network data become arguments of the first boot: Ignition fetches from the address that they say.
 pub(super) async fn network(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let name = "fixed-1";
-    lab.add_machine(HostPlan::new(name, Firmware::Bios, DiskBus::Virtio)).await?;
+    lab.add_machine(HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio)).await?;
     let mac = lab.machine(name)?.config().mac;
-    let wish = Wish { image: Some(image), os_network_data: Some(fixed_address(&mac, ADDRESS)), ..Wish::default() };
+    let wish = DesiredHost {
+        image: Some(image),
+        os_network_data: Some(fixed_address(&mac, ADDRESS)),
+        ..DesiredHost::default()
+    };
     lab.apply_host(name, &wish).await?;
     let view = lab.wait_running(name, 1).await?;
     check(name, &view)?;
@@ -49,40 +53,40 @@ pub(super) async fn network(lab: &mut Lab, config: &LabConfig) -> anyhow::Result
     ensure!(detail.contains(ADDRESS), "the config was not fetched from {ADDRESS}: {detail}");
     let told = lab.serial(name)?.text()?;
     ensure!(told.contains(&format!("ip={ADDRESS}")), "the kernel was not given the address");
-    say(&format!("{name}: Ignition fetched its config from {ADDRESS}"));
+    print_status(&format!("{name}: Ignition fetched its config from {ADDRESS}"));
     Ok(())
 }
 
 /// Ignition refuses what it fetches: the host shows it with the end of the log, and is not called running.
 pub(super) async fn fails(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let refused = lab.folder().join("refused.ign");
     std::fs::write(&refused, REFUSED).context("writing a config")?;
     let url = lab.publish_file("configs", &refused, Vec::new())?;
     let name = "refused-1";
-    lab.add_machine(HostPlan::new(name, Firmware::Uefi, DiskBus::Sata)).await?;
-    let wish = Wish { image: Some(image), user_data: UserData::Merging(url), ..Wish::default() };
+    lab.add_machine(HostPlan::new(name, MachineFirmware::Uefi, DiskBus::Sata)).await?;
+    let wish = DesiredHost { image: Some(image), user_data: UserData::Merging(url), ..DesiredHost::default() };
     lab.apply_host(name, &wish).await?;
     let log = failure(lab, name).await?;
     ensure!(log.contains("unsupported config version"), "the log does not say why Ignition refused:\n{log}");
     let view = lab.view(name).await?;
     ensure!(view.count("running") == 0, "a host whose first boot failed is called running");
     console(lab, name, "reported that the first boot failed", 0).await?;
-    say(&format!("{name}: the host shows what Ignition refused"));
+    print_status(&format!("{name}: the host shows what Ignition refused"));
     Ok(())
 }
 
 /// Ignition on OpenStack's platform, from a config drive. What its stub leads to is not there at first, which the host
 /// reports; then it is, and the next boot succeeds.
 pub(super) async fn openstack(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image_of_system(System::Openstack)?)?;
+    let image = lab.publish(config.artefacts.image_of_system(OsImageSystem::Openstack)?)?;
     let name = "openstack-1";
-    lab.add_machine(HostPlan::new(name, Firmware::Bios, DiskBus::Virtio)).await?;
-    let wish = Wish { image: Some(image), user_data: UserData::Unserved, ..Wish::default() };
+    lab.add_machine(HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio)).await?;
+    let wish = DesiredHost { image: Some(image), user_data: UserData::Unserved, ..DesiredHost::default() };
     lab.apply_host(name, &wish).await?;
     let log = failure(lab, name).await?;
     ensure!(log.contains("ignition"), "the log is not Ignition's:\n{log}");
-    say(&format!("{name}: without a config the first boot failed, and the host shows it"));
+    print_status(&format!("{name}: without a config the first boot failed, and the host shows it"));
 
     let served = manifests::served_config(&format!("{name}-config"), &manifests::final_config(name, None));
     lab.apply(&manifests::yaml(&[served])).await?;
@@ -94,7 +98,7 @@ pub(super) async fn openstack(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
     let form = &form.context("there is no receipt of the hand-off")?["evidence"]["form"];
     ensure!(form == "config_drive", "the hand-off was {form}, not a config drive");
     console(lab, name, &format!("firesteel: {name} runs image {VERSION}"), position).await?;
-    say(&format!("{name}: with it, the next boot was configured from the config drive"));
+    print_status(&format!("{name}: with it, the next boot was configured from the config drive"));
     Ok(())
 }
 

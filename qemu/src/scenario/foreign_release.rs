@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::play::{is_blank, is_cleared};
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     demo::check,
-    lab::{DiskPlan, HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig, LabDiskPlan},
+    machine::{DiskBus, MachineFirmware},
     manifests::{NAMESPACE, RootHint, yaml},
-    progress::say,
-    wipe::foreign::{Made, erased_before},
+    progress::print_status,
+    wipe::foreign::{ForeignDisk, erased_before},
 };
 
 const NAME: &str = "bios-1";
@@ -31,32 +31,33 @@ const WRITE_GOLDEN: &str = "FIRESTEEL_WRITE_GOLDEN";
 
 /// A data disk, and what it held before the host was released.
 struct Foreign {
-    made: Made,
+    made: ForeignDisk,
     serial: String,
     path: PathBuf,
     before: Vec<u8>,
 }
 
 pub(super) async fn release(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let foreign = add(lab).await?;
     let root = lab.machine(NAME)?.config().disks[0].clone();
-    let wish = Wish { image: Some(image), root: Some(RootHint::Serial(root.serial.clone())), ..Wish::default() };
-    lab.apply_host(NAME, &Wish::default()).await?;
+    let wish =
+        DesiredHost { image: Some(image), root: Some(RootHint::Serial(root.serial.clone())), ..DesiredHost::default() };
+    lab.apply_host(NAME, &DesiredHost::default()).await?;
     let consumer = json!({"kind": "HostClaim", "name": "web", "namespace": NAMESPACE});
     lab.apply(&patch(json!({"consumerRef": consumer}), json!({}))).await?;
     lab.apply_host(NAME, &wish).await?;
     check(NAME, &lab.wait_running(NAME, 1).await?)?;
-    say("installed and running beside six disks that are not its own");
+    print_status("installed and running beside six disks that are not its own");
     untouched(&foreign, "the installation")?;
     shown(lab).await?;
-    say("plan and describe show what stands on each disk, and the refusal");
+    print_status("plan and describe show what stands on each disk, and the refusal");
 
     lab.apply(&patch(json!({"consumerRef": null, "image": null}), json!({}))).await?;
     refused(lab, &foreign, &[]).await?;
     untouched(&foreign, "the release")?;
     ensure!(!is_cleared(&root.path)?, "the OS is gone although its host's disks were refused");
-    say("released: the host names each disk with its reason, and nothing was erased");
+    print_status("released: the host names each disk with its reason, and nothing was erased");
 
     let (chosen, others) = foreign.split_first().context("no data disk")?;
     let name = json!({"firesteel.dev/override-guard": chosen.serial});
@@ -65,19 +66,19 @@ pub(super) async fn release(lab: &mut Lab, config: &LabConfig) -> anyhow::Result
     untouched(others, "the override of another disk")?;
     ensure!(is_blank(&chosen.path)?, "{}: the disk whose guard was overridden still holds data", chosen.made.name);
     ensure!(!is_cleared(&root.path)?, "the OS is gone although disks of its host are still refused");
-    say(&format!("the override of {} let that one go, and no other", chosen.made.name));
+    print_status(&format!("the override of {} let that one go, and no other", chosen.made.name));
     Ok(())
 }
 
 /// The machine, with its data disks planted.
 async fn add(lab: &mut Lab) -> anyhow::Result<Vec<Foreign>> {
-    let made: Vec<Made> = FOREIGN
+    let made: Vec<ForeignDisk> = FOREIGN
         .iter()
         .map(|name| erased_before().into_iter().find(|made| made.name == *name).context(*name))
         .collect::<anyhow::Result<_>>()?;
     // The kernel names disks on virtio in the order of their slots, in every run.
-    let mut plan = HostPlan::new(NAME, Firmware::Bios, DiskBus::Virtio);
-    plan.disks.extend(made.iter().map(|made| DiskPlan::plain(DiskBus::Virtio, made.bytes)));
+    let mut plan = HostPlan::new(NAME, MachineFirmware::Bios, DiskBus::Virtio);
+    plan.disks.extend(made.iter().map(|made| LabDiskPlan::plain(DiskBus::Virtio, made.bytes)));
     lab.add_machine(plan).await?;
     let disks = lab.machine(NAME)?.config().disks;
     let mut foreign = Vec::new();
@@ -107,10 +108,10 @@ async fn refused(lab: &Lab, foreign: &[Foreign], gone: &[Foreign]) -> anyhow::Re
     };
     let view = lab.wait_for(NAME, "the refusal of its disks", |view| is_so(view.error())).await?;
     for disk in foreign {
-        let says = disk.made.says();
+        let says = disk.made.expected_text();
         ensure!(view.error().contains(says), "{}: the error does not say {says:?}: {}", disk.serial, view.error());
     }
-    say(view.error());
+    print_status(view.error());
     Ok(())
 }
 

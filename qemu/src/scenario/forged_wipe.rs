@@ -11,16 +11,16 @@ use anyhow::{Context as _, ensure};
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::{
-    artefacts::ImageFormat,
-    attack::{Attack, Loot, Tally},
-    bmc::BmcFault,
+    artefacts::LabImageFormat,
+    attack::{Attack, AttackerSecrets, Tally},
+    bmc::LabBmcFault,
     demo::{all_blank, check},
-    lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{DiskBus, Firmware, Machine, Power},
+    erasure_label::{self, ErasureLabel},
+    host_view::HostView,
+    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
+    machine::{DiskBus, Machine, MachineFirmware, MachinePower},
     manifests,
-    progress::say,
-    view::HostView,
-    wiped::{self, Called},
+    progress::print_status,
 };
 
 const NAME: &str = "victim";
@@ -31,24 +31,24 @@ const BMC_SLOW_MS: u64 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) async fn forged_wipe(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
-    lab.add_machine(HostPlan::new(NAME, Firmware::Uefi, DiskBus::Sata)).await?;
-    lab.apply_host(NAME, &Wish { image: Some(image), ..Wish::default() }).await?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    lab.add_machine(HostPlan::new(NAME, MachineFirmware::Uefi, DiskBus::Sata)).await?;
+    lab.apply_host(NAME, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     check(NAME, &lab.wait_running(NAME, 1).await?)?;
     lab.apply(&manifests::erased_in_full(NAME)).await?;
 
     let machine = lab.machine(NAME)?.clone();
-    let loot = Loot { address: Some(address(lab).await?), ..Loot::default() };
+    let loot = AttackerSecrets { address: Some(address(lab).await?), ..AttackerSecrets::default() };
     let thief = lab.attack(&[Attack::ScriptTheft], &loot).await?;
     sleep(LEAD).await;
-    lab.set_bmc_faults(NAME, vec![BmcFault::SlowMs(BMC_SLOW_MS)])?;
+    lab.set_bmc_faults(NAME, vec![LabBmcFault::SlowMs(BMC_SLOW_MS)])?;
     // Nothing but its power ends what runs on it.
     let off = tokio::spawn(first_off(machine.clone()));
     lab.apply(&manifests::without_image(NAME)).await?;
     let off_at = timeout(PATIENCE, off).await.context("the host was not switched off after its release")??;
     let tally = thief.stop().await.context("ending the theft")?;
     lab.set_bmc_faults(NAME, Vec::new())?;
-    say(&format!("the thief: {tally:?}; the host was off at {} ms", unix_ms(off_at)));
+    print_status(&format!("the thief: {tally:?}; the host was off at {} ms", unix_ms(off_at)));
     judge(&tally, off_at)?;
     // It is looked at before it is on again, as an available host that is to be on would be.
     lab.apply(&manifests::offline(NAME)).await?;
@@ -56,14 +56,14 @@ pub(super) async fn forged_wipe(lab: &mut Lab, config: &LabConfig) -> anyhow::Re
     let view = lab.wait_for(NAME, "its deprovisioning", |view| view.state() == "available").await?;
     cut_once(&view)?;
     let begun = Instant::now();
-    while *machine.power().borrow() != Power::Off {
+    while *machine.power().borrow() != MachinePower::Off {
         ensure!(begun.elapsed() < PATIENCE, "the host did not switch itself off after its erasure");
         sleep(LOOK_EVERY).await;
     }
     all_blank(lab, NAME)?;
-    wiped::check(lab, NAME, Called::Proven).await?;
-    wiped::check_receipts(lab, NAME, Called::Proven).await?;
-    say("the thief got nothing before the host was off; its own erasure is proven, and its disk is blank");
+    erasure_label::check(lab, NAME, ErasureLabel::Proven).await?;
+    erasure_label::check_receipts(lab, NAME, ErasureLabel::Proven).await?;
+    print_status("the thief got nothing before the host was off; its own erasure is proven, and its disk is blank");
     Ok(())
 }
 

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::stream;
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     files::{OriginFault, OriginFaultKind},
     lab::{Lab, LabConfig},
     manifests,
-    progress::{bytes, say},
+    progress::{bytes, print_status},
 };
 
 const MIB: u64 = 1 << 20;
@@ -41,7 +41,7 @@ pub(super) async fn import(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
     let faults = vec![fault(OriginFaultKind::Stall, STALL_AT), fault(OriginFaultKind::Cut, CUT_AT)];
     let source = stream::publish_artifact(lab, &file, &sha256, faults)?;
     let artifact_url = source.url.clone();
-    let disk = stream::Disk { format: "raw", source };
+    let disk = stream::ReleaseDiskImage { format: "raw", source };
     let url = stream::publish(lab, stream::STREAM, "1", &disk)?;
     lab.apply(&manifests::yaml(&[stream::object(stream::STREAM, &url, None)])).await?;
 
@@ -50,11 +50,15 @@ pub(super) async fn import(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
     let object = lab.wait_object(("bootimagestreams", stream::STREAM), "the import to come to its stall", far).await?;
     let told = stream::artifact(&object);
     ensure!(told["state"] == "fetching" && told["totalBytes"] == ARTIFACT_BYTES, "the progress is not told: {told}");
-    say(&format!("the import shows {} of {}; now the appliance is killed", bytes(done(told)), bytes(ARTIFACT_BYTES)));
+    print_status(&format!(
+        "the import shows {} of {}; now the appliance is killed",
+        bytes(done(told)),
+        bytes(ARTIFACT_BYTES)
+    ));
     lab.appliance.crash_and_restart().await?;
     stream::wait_stamped(lab, stream::STREAM, "1").await?;
     check_resumed(&lab.starts(&artifact_url))?;
-    say("the import went on where it was, after the kill and after the cut, and was verified");
+    print_status("the import went on where it was, after the kill and after the cut, and was verified");
 
     wrong_digest(lab, config).await
 }
@@ -79,9 +83,9 @@ fn check_resumed(starts: &[u64]) -> anyhow::Result<()> {
 
 /// A good image that the metadata state another digest of.
 async fn wrong_digest(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = config.artefacts.image(ImageFormat::Zst)?;
+    let image = config.artefacts.image(LabImageFormat::Zst)?;
     let source = stream::publish_artifact(lab, image, &"0".repeat(64), Vec::new())?;
-    let url = stream::publish(lab, WRONG, "1", &stream::Disk::zst(source))?;
+    let url = stream::publish(lab, WRONG, "1", &stream::ReleaseDiskImage::zst(source))?;
     let group = stream::group(WRONG, WRONG, serde_json::json!({"image": {"stream": WRONG}}));
     lab.apply(&manifests::yaml(&[stream::policy(), stream::object(WRONG, &url, None), group])).await?;
     let failed = |object: &Value| stream::artifact(object)["state"] == "failed";
@@ -97,7 +101,7 @@ async fn wrong_digest(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     for field in ["golden", "current"] {
         ensure!(group["status"][field].is_null(), "the group's {field} image is one with a wrong digest");
     }
-    say(&format!("a wrong digest is no release: {message}"));
+    print_status(&format!("a wrong digest is no release: {message}"));
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::{
-    lab::{DiskPlan, HostPlan, Lab, PATIENCE, Wish},
-    machine::{DiskBus, Firmware, MachineConfig},
+    lab::{DesiredHost, HostPlan, Lab, LabDiskPlan, PATIENCE},
+    machine::{DiskBus, MachineFirmware, MachineSettings},
     os::send_frame,
-    progress::say,
+    progress::print_status,
 };
 
 const GIB: u64 = 1 << 30;
@@ -22,11 +22,11 @@ const PORT: &str = "Ethernet17/1";
 
 pub(super) async fn inspection(lab: &mut Lab) -> anyhow::Result<()> {
     let mut names = Vec::new();
-    for firmware in [Firmware::Bios, Firmware::Uefi] {
+    for firmware in [MachineFirmware::Bios, MachineFirmware::Uefi] {
         let name = format!("{firmware}-1");
-        let disks = BUSES.iter().zip(4..).map(|(bus, gib)| DiskPlan::plain(*bus, gib * GIB)).collect();
+        let disks = BUSES.iter().zip(4..).map(|(bus, gib)| LabDiskPlan::plain(*bus, gib * GIB)).collect();
         lab.add_machine(HostPlan { disks, ..HostPlan::new(&name, firmware, DiskBus::Virtio) }).await?;
-        lab.apply_host(&name, &Wish::default()).await?;
+        lab.apply_host(&name, &DesiredHost::default()).await?;
         names.push(name);
     }
     for name in &names {
@@ -35,15 +35,15 @@ pub(super) async fn inspection(lab: &mut Lab) -> anyhow::Result<()> {
         let described = lab.appliance.json(&["describe", "host", name]).await?;
         let wrong = disagreements(&machine, &described);
         ensure!(wrong.is_empty(), "{name}: the inspection differs from what QEMU was told: {}", wrong.join("; "));
-        say(&format!("{name}: the inspection agrees with what QEMU was told"));
+        print_status(&format!("{name}: the inspection agrees with what QEMU was told"));
         speak(lab, name, &machine).await?;
-        say(&format!("{name}: and the switch was heard afterwards"));
+        print_status(&format!("{name}: and the switch was heard afterwards"));
     }
     Ok(())
 }
 
 /// Be the switch at the other end of the machine's cable until the appliance knows.
-async fn speak(lab: &Lab, name: &str, machine: &MachineConfig) -> anyhow::Result<()> {
+async fn speak(lab: &Lab, name: &str, machine: &MachineSettings) -> anyhow::Result<()> {
     let heard = async {
         loop {
             send_frame(&machine.tap, &frame()).context("sending a frame to the machine")?;
@@ -74,7 +74,7 @@ fn frame() -> Vec<u8> {
 }
 
 /// Where the host's record is not what the machine was made of; pure.
-fn disagreements(machine: &MachineConfig, described: &Value) -> Vec<String> {
+fn disagreements(machine: &MachineSettings, described: &Value) -> Vec<String> {
     let record = &described["journal"]["status"]["hardware"];
     let mut wrong = Vec::new();
     let mut compare = |what: &str, found: &Value, expected: Value| {
@@ -134,8 +134,8 @@ mod tests {
     use super::*;
     use crate::machine::{Accel, BootOrder, DiskConfig, NetBoot};
 
-    fn machine() -> MachineConfig {
-        MachineConfig {
+    fn machine() -> MachineSettings {
+        MachineSettings {
             name: "host-1".to_owned(),
             uuid: uuid::Uuid::nil(),
             mac: "52:54:00:77:01:01".to_owned(),
@@ -143,7 +143,7 @@ mod tests {
             linked: false,
             switched: None,
             media: None,
-            firmware: Firmware::Uefi,
+            firmware: MachineFirmware::Uefi,
             memory_mib: 512,
             accel: Accel::Tcg,
             boot_order: BootOrder::NetworkFirst,

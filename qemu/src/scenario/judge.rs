@@ -1,7 +1,7 @@
 //! Compares what a timeline tells with what a scenario expects. Pure.
 
 use super::file::Expect;
-use crate::view::HostView;
+use crate::host_view::HostView;
 
 /// What is not as it must be.
 #[must_use]

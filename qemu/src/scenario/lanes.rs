@@ -16,11 +16,11 @@ use std::{
 use anyhow::{Context as _, ensure};
 use tokio::sync::oneshot;
 
-use super::Chosen;
+use super::SelectedScenario;
 use crate::{
     lab::LabConfig,
     os,
-    progress::{Step, say},
+    progress::{ProgressStep, print_status},
 };
 
 /// No log is as large; disks, images and what is stored of them are.
@@ -31,10 +31,10 @@ pub type OnEnd = Arc<dyn Fn(&str, Duration, Option<&str>) + Send + Sync>;
 
 /// Scenarios that no lane has taken so far.
 #[derive(Debug, Default)]
-struct Waiting {
+struct ScenarioQueue {
     /// They have no appliance, and run one after the other.
-    alone: VecDeque<Chosen>,
-    labs: VecDeque<Chosen>,
+    alone: VecDeque<SelectedScenario>,
+    labs: VecDeque<SelectedScenario>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ enum Lane {
     Second,
 }
 
-impl Waiting {
-    fn of(scenarios: &[Chosen]) -> Self {
-        let (alone, labs) = scenarios.iter().cloned().partition(Chosen::wipes);
+impl ScenarioQueue {
+    fn of(scenarios: &[SelectedScenario]) -> Self {
+        let (alone, labs) = scenarios.iter().cloned().partition(SelectedScenario::wipes);
         Self { alone, labs }
     }
 
-    fn take(&mut self, lane: Lane) -> Option<Chosen> {
+    fn take(&mut self, lane: Lane) -> Option<SelectedScenario> {
         match lane {
             Lane::First => self.labs.pop_front(),
             Lane::Second => self.alone.pop_front().or_else(|| self.labs.pop_back()),
@@ -58,8 +58,8 @@ impl Waiting {
 }
 
 /// Runs scenarios, all of them, and says which failed.
-pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, on_end: &OnEnd) -> anyhow::Result<()> {
-    let waiting = Arc::new(Mutex::new(Waiting::of(scenarios)));
+pub async fn run_all(scenarios: &[SelectedScenario], config: &LabConfig, on_end: &OnEnd) -> anyhow::Result<()> {
+    let waiting = Arc::new(Mutex::new(ScenarioQueue::of(scenarios)));
     let second = {
         let (waiting, config, on_end) = (waiting.clone(), config.clone(), on_end.clone());
         in_network_of_its_own(move || async move { run_lane(Lane::Second, &waiting, &config, &on_end).await })
@@ -73,14 +73,14 @@ pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, on_end: &OnEnd) -
 /// Runs scenarios one after the other until none waits. Returns the names of those that failed.
 async fn run_lane(
     lane: Lane,
-    waiting: &Mutex<Waiting>,
+    waiting: &Mutex<ScenarioQueue>,
     config: &LabConfig,
     on_end: &OnEnd,
 ) -> anyhow::Result<Vec<String>> {
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).take(lane);
     let mut failed = Vec::new();
     while let Some(scenario) = next() {
-        let step = Step::begin(format!("scenario {scenario}"));
+        let step = ProgressStep::begin(format!("scenario {scenario}"));
         match scenario.run(config.clone()).await {
             Ok(()) => {
                 on_end(&scenario.to_string(), step.elapsed(), None);
@@ -89,7 +89,7 @@ async fn run_lane(
             Err(error) => {
                 on_end(&scenario.to_string(), step.elapsed(), Some(&format!("{error:#}")));
                 step.end_with("FAILED");
-                say(&format!("{scenario}: {error:#}"));
+                print_status(&format!("{scenario}: {error:#}"));
                 failed.push(scenario.to_string());
             }
         }
@@ -134,21 +134,21 @@ where
 /// Removes files that no scenario after this one needs room for. What goes away meanwhile is gone as
 /// wanted: a process that ends may still remove its own sockets and logs of changes.
 fn remove_large(folder: &Path) -> std::io::Result<()> {
-    let Some(entries) = unless_gone(std::fs::read_dir(folder))? else { return Ok(()) };
+    let Some(entries) = ignore_not_found(std::fs::read_dir(folder))? else { return Ok(()) };
     for entry in entries {
-        let Some(entry) = unless_gone(entry)? else { continue };
-        let Some(metadata) = unless_gone(entry.metadata())? else { continue };
+        let Some(entry) = ignore_not_found(entry)? else { continue };
+        let Some(metadata) = ignore_not_found(entry.metadata())? else { continue };
         if metadata.is_dir() {
             remove_large(&entry.path())?;
         } else if metadata.len() > LARGE_BYTES {
-            unless_gone(std::fs::remove_file(entry.path()))?;
+            ignore_not_found(std::fs::remove_file(entry.path()))?;
         }
     }
     Ok(())
 }
 
 /// Nothing, for what is not there.
-fn unless_gone<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+fn ignore_not_found<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         result => result.map(Some),
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn lanes_meet_and_each_scenario_runs_once() {
         let names = ["life", "altered-block", "foreign-disks", "floods", "pool"];
-        let scenarios: Vec<Chosen> = names.iter().map(|name| named(name).unwrap()).collect();
-        let mut waiting = Waiting::of(&scenarios);
+        let scenarios: Vec<SelectedScenario> = names.iter().map(|name| named(name).unwrap()).collect();
+        let mut waiting = ScenarioQueue::of(&scenarios);
         let mut take = |lane: Lane| waiting.take(lane).map(|scenario| scenario.to_string());
         assert_eq!([take(Lane::First), take(Lane::Second)].map(Option::unwrap), ["life", "foreign-disks"]);
         assert_eq!([take(Lane::Second), take(Lane::First)].map(Option::unwrap), ["pool", "altered-block"]);

@@ -15,15 +15,15 @@ use tokio::{process::Command, time::Instant};
 
 use super::play::is_blank;
 use crate::{
-    artefacts::{ImageFormat, NEXT_VERSION},
+    artefacts::{LabImageFormat, NEXT_VERSION},
     bmc::sushy::Sushy,
     demo::{check, release},
-    image::System,
-    lab::{Lab, LabConfig, PATIENCE, Wish},
-    libvirt::{Guest, GuestFirmware, GuestPlan, Libvirt},
-    machine::Firmware,
-    manifests::{self, HostManifest, ImageSource, RootHint},
-    progress::say,
+    image::OsImageSystem,
+    lab::{DesiredHost, Lab, LabConfig, PATIENCE},
+    libvirt::{GuestFirmware, GuestPlan, Libvirt, LibvirtGuest},
+    machine::MachineFirmware,
+    manifests::{self, HostManifest, ManifestImage, RootHint},
+    progress::print_status,
 };
 
 /// The bridge of the isolated network.
@@ -34,16 +34,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const HINT: &str = "rootDeviceHints: {deviceName: \"";
 
 pub(super) async fn guests(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let first = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
-    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, ImageFormat::Zst)?)?;
-    let large = lab.publish(config.artefacts.image_of_system(System::LargeBlocks)?)?;
+    let first = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, LabImageFormat::Zst)?)?;
+    let large = lab.publish(config.artefacts.image_of_system(OsImageSystem::LargeBlocks)?)?;
     let libvirt = lab.libvirt().await?;
     libvirt.isolated_network(BRIDGE).await?;
     lab.join(BRIDGE).await?;
     let rack = Rack { lab, config, libvirt: libvirt.clone() };
     let ended = async {
-        let bios = rack.whole_life("bios", Firmware::Bios, 101, (&first, &second));
-        let uefi = rack.whole_life("uefi", Firmware::Uefi, 102, (&first, &second));
+        let bios = rack.whole_life("bios", MachineFirmware::Bios, 101, (&first, &second));
+        let uefi = rack.whole_life("uefi", MachineFirmware::Uefi, 102, (&first, &second));
         tokio::try_join!(bios, uefi)?;
         tokio::try_join!(rack.secure_boot(), rack.large_blocks(&large))
     };
@@ -60,30 +60,30 @@ struct Rack<'a> {
 }
 
 /// A machine with a BMC.
-struct Station {
-    guest: Guest,
+struct LibvirtMachine {
+    guest: LibvirtGuest,
     bmc: Sushy,
-    firmware: Firmware,
+    firmware: MachineFirmware,
 }
 
 impl Rack<'_> {
-    async fn guest(&self, plan: &GuestPlan) -> anyhow::Result<Guest> {
+    async fn guest(&self, plan: &GuestPlan) -> anyhow::Result<LibvirtGuest> {
         let folder = self.lab.folder().join("guests").join(plan.name);
-        let guest = Guest::install(self.libvirt.clone(), plan, folder).await?;
-        say(&format!("{}: virt-install made this machine:\n{}", plan.name, guest.xml().await?));
+        let guest = LibvirtGuest::install(self.libvirt.clone(), plan, folder).await?;
+        print_status(&format!("{}: virt-install made this machine:\n{}", plan.name, guest.xml().await?));
         Ok(guest)
     }
 
     /// A machine that is off, and the BMC that switches it.
-    async fn station(&self, plan: &GuestPlan, number: u8) -> anyhow::Result<Station> {
+    async fn station(&self, plan: &GuestPlan, number: u8) -> anyhow::Result<LibvirtMachine> {
         let guest = self.guest(plan).await?;
         guest.power_off().await?;
         let bmc = Sushy::start((guest.uuid, guest.folder()), &self.config.tools, &self.libvirt, number).await?;
-        let firmware = if plan.firmware == GuestFirmware::Bios { Firmware::Bios } else { Firmware::Uefi };
-        Ok(Station { guest, bmc, firmware })
+        let firmware = if plan.firmware == GuestFirmware::Bios { MachineFirmware::Bios } else { MachineFirmware::Uefi };
+        Ok(LibvirtMachine { guest, bmc, firmware })
     }
 
-    async fn apply(&self, station: &Station, wish: Wish) -> anyhow::Result<()> {
+    async fn apply(&self, station: &LibvirtMachine, wish: DesiredHost) -> anyhow::Result<()> {
         let manifest = HostManifest {
             name: station.guest.name.to_owned(),
             mac: station.guest.mac.clone(),
@@ -94,7 +94,7 @@ impl Rack<'_> {
         Ok(self.lab.apply(&self.lab.manifest_of(&manifest)?).await?)
     }
 
-    async fn runs(&self, station: &Station, times: usize) -> anyhow::Result<()> {
+    async fn runs(&self, station: &LibvirtMachine, times: usize) -> anyhow::Result<()> {
         let name = station.guest.name;
         let view = self.lab.wait_running(name, times).await;
         let view = view.with_context(|| format!("the console ends with:\n{}", station.guest.serial().tail(25)))?;
@@ -105,47 +105,47 @@ impl Rack<'_> {
     async fn whole_life(
         &self,
         name: &'static str,
-        firmware: Firmware,
+        firmware: MachineFirmware,
         number: u8,
-        (first, second): (&ImageSource, &ImageSource),
+        (first, second): (&ManifestImage, &ManifestImage),
     ) -> anyhow::Result<()> {
         let guest_firmware = match firmware {
-            Firmware::Bios => GuestFirmware::Bios,
-            Firmware::Uefi => GuestFirmware::Uefi,
+            MachineFirmware::Bios => GuestFirmware::Bios,
+            MachineFirmware::Uefi => GuestFirmware::Uefi,
         };
         let plan = GuestPlan { name, firmware: guest_firmware, disk_gib: DISK_GIB, large_blocks: false };
         let station = self.station(&plan, number).await?;
         let path = self.path_of_disk(&station, first).await?;
-        let wish = |image: &ImageSource, generation: u32| Wish {
+        let wish = |image: &ManifestImage, generation: u32| DesiredHost {
             image: Some(image.clone()),
             hostname: Some(format!("{name}-{generation}")),
             root: Some(RootHint::Path(path.clone())),
-            ..Wish::default()
+            ..DesiredHost::default()
         };
         self.apply(&station, wish(first, 1)).await?;
         self.runs(&station, 1).await?;
-        say(&format!("{name}: installed on {path} and running"));
+        print_status(&format!("{name}: installed on {path} and running"));
         self.apply(&station, wish(second, 2)).await?;
         self.runs(&station, 2).await?;
-        say(&format!("{name}: installed again with another image, and running"));
+        print_status(&format!("{name}: installed again with another image, and running"));
         self.lab.apply(&manifests::erased_in_full(name)).await?;
         release(self.lab, name).await?;
         station.guest.power_off().await?;
         ensure!(is_blank_qcow2(&station.guest).await?, "{name} is deleted, but its disk is not blank");
-        say(&format!("{name}: deleted; its disk is blank"));
+        print_status(&format!("{name}: deleted; its disk is blank"));
         Ok(())
     }
 
     /// Asks for the image without a hint, and waits for the error that says which one would name the only disk. Its path.
-    async fn path_of_disk(&self, station: &Station, image: &ImageSource) -> anyhow::Result<String> {
+    async fn path_of_disk(&self, station: &LibvirtMachine, image: &ManifestImage) -> anyhow::Result<String> {
         let name = station.guest.name;
-        self.apply(station, Wish { image: Some(image.clone()), ..Wish::default() }).await?;
+        self.apply(station, DesiredHost { image: Some(image.clone()), ..DesiredHost::default() }).await?;
         let said = |text: &str| {
             text.split_once(HINT).and_then(|(_, rest)| rest.split_once('"')).map(|(path, _)| path.to_owned())
         };
         let view =
             self.lab.wait_for(name, "the question which disk to use", |view| said(view.error()).is_some()).await?;
-        say(&format!("{name}: without a hint: {}", view.error()));
+        print_status(&format!("{name}: without a hint: {}", view.error()));
         said(view.error()).context("the error names no hint")
     }
 
@@ -170,26 +170,26 @@ impl Rack<'_> {
         };
         let shown = self.lab.appliance.cli(&["describe", "host", &guest.mac]).await?;
         ensure!(shown.contains("Secure Boot refuses"), "{name}: no word of Secure Boot in its description:\n{shown}");
-        say(&format!("{name}: the list of hosts has:\n{row}\n{name}: and its description:\n{shown}"));
+        print_status(&format!("{name}: the list of hosts has:\n{row}\n{name}: and its description:\n{shown}"));
         guest.power_off().await?;
         Ok(())
     }
 
-    async fn large_blocks(&self, image: &ImageSource) -> anyhow::Result<()> {
+    async fn large_blocks(&self, image: &ManifestImage) -> anyhow::Result<()> {
         let name = "large-blocks";
         let plan = GuestPlan { name, firmware: GuestFirmware::Uefi, disk_gib: DISK_GIB, large_blocks: true };
         let station = self.station(&plan, 103).await?;
         let root = Some(RootHint::Path(self.path_of_disk(&station, image).await?));
-        self.apply(&station, Wish { image: Some(image.clone()), root, ..Wish::default() }).await?;
+        self.apply(&station, DesiredHost { image: Some(image.clone()), root, ..DesiredHost::default() }).await?;
         self.runs(&station, 1).await?;
-        say(&format!("{name}: installed with an image for blocks of 4096 bytes, and running"));
+        print_status(&format!("{name}: installed with an image for blocks of 4096 bytes, and running"));
         station.guest.power_off().await?;
         Ok(())
     }
 }
 
 /// No byte of the disk is anything but zero, as the machine would read it.
-async fn is_blank_qcow2(guest: &Guest) -> anyhow::Result<bool> {
+async fn is_blank_qcow2(guest: &LibvirtGuest) -> anyhow::Result<bool> {
     let raw = guest.folder().join("disk.raw");
     let convert = |from: &Path, to: &Path| {
         let mut command = Command::new("qemu-img");

@@ -10,41 +10,45 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::play::is_cleared;
 use crate::{
-    artefacts::{ImageFormat, NEXT_VERSION, VERSION},
+    artefacts::{LabImageFormat, NEXT_VERSION, VERSION},
     demo::{check, release},
-    lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{BootOverride, BootTarget, DiskBus, DiskConfig, Firmware},
-    manifests::{ImageSource, RootHint},
-    progress::say,
+    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
+    machine::{BootOverride, BootTarget, DiskBus, DiskConfig, MachineFirmware},
+    manifests::{ManifestImage, RootHint},
+    progress::print_status,
 };
 
 /// A boot loader that follows the wrong disk is seen long before the right OS is up.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// All lives at once, one machine each.
-pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmware]) -> anyhow::Result<()> {
+pub(super) async fn run_lives(lab: &mut Lab, config: &LabConfig, firmwares: &[MachineFirmware]) -> anyhow::Result<()> {
     live_all(lab, config, firmwares, None).await
 }
 
 /// All lives at once, each with an image of another version that is written beside an older copy of the disk.
-pub(super) async fn beside_copies(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmware]) -> anyhow::Result<()> {
-    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, ImageFormat::Qcow2)?)?;
+pub(super) async fn beside_copies(
+    lab: &mut Lab,
+    config: &LabConfig,
+    firmwares: &[MachineFirmware],
+) -> anyhow::Result<()> {
+    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, LabImageFormat::Qcow2)?)?;
     live_all(lab, config, firmwares, Some(second)).await
 }
 
 async fn live_all(
     lab: &mut Lab,
     config: &LabConfig,
-    firmwares: &[Firmware],
-    second: Option<ImageSource>,
+    firmwares: &[MachineFirmware],
+    second: Option<ManifestImage>,
 ) -> anyhow::Result<()> {
-    let first = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
+    let first = lab.publish(config.artefacts.image(LabImageFormat::Gz)?)?;
     let mut names = Vec::new();
     for firmware in firmwares {
         let name = format!("{firmware}-1");
         let bus = match firmware {
-            Firmware::Bios => DiskBus::Virtio,
-            Firmware::Uefi => DiskBus::Sata,
+            MachineFirmware::Bios => DiskBus::Virtio,
+            MachineFirmware::Uefi => DiskBus::Sata,
         };
         lab.add_machine(HostPlan::new(&name, *firmware, bus)).await?;
         names.push(name);
@@ -60,14 +64,14 @@ async fn live_all(
     Ok(())
 }
 
-async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSource>) -> anyhow::Result<()> {
+async fn live(lab: &Lab, name: &str, first: ManifestImage, second: Option<ManifestImage>) -> anyhow::Result<()> {
     // The one to install to. A copy that comes later stands before it.
     let target = lab.machine(name)?.config().disks[0].clone();
-    lab.apply_host(name, &wish(name, &target, &first, 1)).await?;
+    lab.apply_host(name, &desired_host(name, &target, &first, 1)).await?;
     check(name, &lab.wait_running(name, 1).await?)?;
-    say(&format!("{name}: installed and running"));
+    print_status(&format!("{name}: installed and running"));
     reach_disk(lab, name, 1).await?;
-    say(&format!("{name}: booted the network first and reached its disk"));
+    print_status(&format!("{name}: booted the network first and reached its disk"));
     let decoy = match second {
         Some(second) => Some(install_beside_a_copy(lab, name, &target, (&first, &second)).await?),
         None => None,
@@ -76,20 +80,20 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSou
     release(lab, name).await?;
     lab.power_off(name).await?;
     ensure!(is_cleared(&target.path)?, "the disk of a deleted host still has a partition table");
-    say(&format!("{name}: deleted; its disk is clear"));
+    print_status(&format!("{name}: deleted; its disk is clear"));
     if let Some((decoy, copied_at)) = decoy {
         ensure!(modified(&decoy)? == copied_at, "a disk that no plan named was written to");
-        say(&format!("{name}: the other disk is untouched"));
+        print_status(&format!("{name}: the other disk is untouched"));
     }
     Ok(())
 }
 
-fn wish(name: &str, target: &DiskConfig, image: &ImageSource, generation: u32) -> Wish {
-    Wish {
+fn desired_host(name: &str, target: &DiskConfig, image: &ManifestImage, generation: u32) -> DesiredHost {
+    DesiredHost {
         image: Some(image.clone()),
         hostname: Some(format!("{name}-{generation}")),
         root: Some(RootHint::Serial(target.serial.clone())),
-        ..Wish::default()
+        ..DesiredHost::default()
     }
 }
 
@@ -99,25 +103,25 @@ async fn install_beside_a_copy(
     lab: &Lab,
     name: &str,
     target: &DiskConfig,
-    (first, second): (&ImageSource, &ImageSource),
+    (first, second): (&ManifestImage, &ManifestImage),
 ) -> anyhow::Result<(PathBuf, SystemTime)> {
-    lab.apply_host(name, &Wish { offline: true, ..wish(name, target, first, 1) }).await?;
+    lab.apply_host(name, &DesiredHost { offline: true, ..desired_host(name, target, first, 1) }).await?;
     let is_off = tokio::time::timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
     ensure!(is_off, "the host was not switched off though it shall be offline");
     let decoy = lab.add_copy(name, 0, true)?;
     let copied_at = modified(&decoy)?;
-    lab.apply_host(name, &wish(name, target, second, 2)).await?;
+    lab.apply_host(name, &desired_host(name, target, second, 2)).await?;
     check(name, &lab.wait_running(name, 2).await?)?;
-    say(&format!("{name}: installed anew beside its older copy, and running"));
+    print_status(&format!("{name}: installed anew beside its older copy, and running"));
     reach_disk(lab, name, 2).await?;
-    say(&format!("{name}: reached its own disk though the older copy stands before it"));
-    if lab.machine(name)?.config().firmware == Firmware::Uefi {
+    print_status(&format!("{name}: reached its own disk though the older copy stands before it"));
+    if lab.machine(name)?.config().firmware == MachineFirmware::Uefi {
         // One boot by order of the BMC must leave the firmware's order as the agent set it.
         let once = BootOverride { target: BootTarget::Pxe, once: true };
         lab.machine(name)?.set_boot_override(once).await;
         reach_disk(lab, name, 2).await?;
         reach_disk(lab, name, 2).await?;
-        say(&format!("{name}: and again, during and after one boot from the network"));
+        print_status(&format!("{name}: and again, during and after one boot from the network"));
     }
     Ok((decoy, copied_at))
 }

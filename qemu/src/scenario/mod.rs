@@ -35,12 +35,12 @@ use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
 
 use crate::{
-    artefacts::{ImageFormat, NEXT_VERSION, WantedImage, repository},
+    artefacts::{LabImageFormat, NEXT_VERSION, WantedImage, repository},
     bmc::BmcKind,
-    image::System,
+    image::OsImageSystem,
     lab::{Lab, LabConfig, PATIENCE},
-    machine::Firmware,
-    progress::say,
+    machine::MachineFirmware,
+    progress::print_status,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -109,9 +109,9 @@ pub enum Scenario {
 
 /// What `--scenario` names: a story, or a file.
 #[derive(Clone, Debug)]
-pub enum Chosen {
+pub enum SelectedScenario {
     Story(Scenario),
-    File { name: String, plan: Box<file::Plan> },
+    File { name: String, plan: Box<file::ScenarioPlan> },
 }
 
 /// The usual way, the two things that must never happen, and the bounds. Each takes minutes of both cores; the rest is
@@ -124,7 +124,7 @@ pub fn files_folder() -> PathBuf {
     repository().join("qemu/scenarios")
 }
 
-impl fmt::Display for Chosen {
+impl fmt::Display for SelectedScenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Story(scenario) => {
@@ -135,7 +135,7 @@ impl fmt::Display for Chosen {
     }
 }
 
-impl Chosen {
+impl SelectedScenario {
     /// What every run of the tests goes through.
     pub fn standard() -> anyhow::Result<Vec<Self>> {
         STANDARD.iter().map(|name| named(name).map_err(anyhow::Error::msg)).collect()
@@ -191,11 +191,11 @@ impl Chosen {
         }
         let mut lab = Lab::start(config.clone()).await?;
         let told = match self {
-            Self::Story(scenario) => scenario.tell(&mut lab, &config).await,
+            Self::Story(scenario) => scenario.run_story(&mut lab, &config).await,
             Self::File { plan, .. } => play::play(&mut lab, &config, plan).await,
         };
         if told.is_err() {
-            say(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(15)));
+            print_status(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(15)));
         }
         lab.stop().await;
         told
@@ -203,20 +203,20 @@ impl Chosen {
 }
 
 /// A story's name, a file's name in the folder of scenarios, or the path of a file.
-pub fn named(text: &str) -> Result<Chosen, String> {
+pub fn named(text: &str) -> Result<SelectedScenario, String> {
     if let Ok(scenario) = Scenario::from_str(text, false) {
-        return Ok(Chosen::Story(scenario));
+        return Ok(SelectedScenario::Story(scenario));
     }
     let path =
         if text.contains(['/', '.']) { PathBuf::from(text) } else { files_folder().join(format!("{text}.toml")) };
     let content = std::fs::read_to_string(&path).map_err(|error| {
-        let stories = Scenario::value_variants().iter().map(|scenario| Chosen::Story(*scenario).to_string());
+        let stories = Scenario::value_variants().iter().map(|scenario| SelectedScenario::Story(*scenario).to_string());
         let known: Vec<_> = stories.chain(file_names()).collect();
         format!("{}: {error}; scenarios are {}, and files", path.display(), known.join(", "))
     })?;
     let plan = file::parse(&content).map_err(|error| format!("{}: {error}", path.display()))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Chosen::File { name, plan: Box::new(plan) })
+    Ok(SelectedScenario::File { name, plan: Box::new(plan) })
 }
 
 fn file_names() -> Vec<String> {
@@ -260,7 +260,7 @@ impl Scenario {
     fn images(self) -> Vec<WantedImage> {
         match self {
             Self::OlderCopy => {
-                vec![ImageFormat::Gz.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Qcow2)]
+                vec![LabImageFormat::Gz.into(), WantedImage::of_version(NEXT_VERSION, LabImageFormat::Qcow2)]
             }
             Self::NoBmc
             | Self::HttpBoot
@@ -276,36 +276,36 @@ impl Scenario {
             | Self::ForgedWipe
             | Self::SecondClaimant
             | Self::Import => {
-                vec![ImageFormat::Zst.into()]
+                vec![LabImageFormat::Zst.into()]
             }
             Self::Releases => {
-                vec![ImageFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Zst)]
+                vec![LabImageFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, LabImageFormat::Zst)]
             }
             Self::Libvirt => vec![
-                ImageFormat::Zst.into(),
-                WantedImage::of_version(NEXT_VERSION, ImageFormat::Zst),
-                WantedImage::of_system(System::LargeBlocks),
+                LabImageFormat::Zst.into(),
+                WantedImage::of_version(NEXT_VERSION, LabImageFormat::Zst),
+                WantedImage::of_system(OsImageSystem::LargeBlocks),
             ],
             Self::CloudInit => cloud::systems().map(WantedImage::of_system).collect(),
-            Self::Openstack => vec![WantedImage::of_system(System::Openstack)],
+            Self::Openstack => vec![WantedImage::of_system(OsImageSystem::Openstack)],
             Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
-            Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![ImageFormat::Gz.into()],
+            Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![LabImageFormat::Gz.into()],
             Self::Inspection | Self::FullWipe | Self::ForeignDisks => Vec::new(),
         }
     }
 
-    async fn tell(self, lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
+    async fn run_story(self, lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
         match self {
-            Self::Life => life::lives(lab, config, &[Firmware::Bios, Firmware::Uefi]).await,
-            Self::LifeBios => life::lives(lab, config, &[Firmware::Bios]).await,
-            Self::LifeUefi => life::lives(lab, config, &[Firmware::Uefi]).await,
-            Self::OlderCopy => life::beside_copies(lab, config, &[Firmware::Bios, Firmware::Uefi]).await,
+            Self::Life => life::run_lives(lab, config, &[MachineFirmware::Bios, MachineFirmware::Uefi]).await,
+            Self::LifeBios => life::run_lives(lab, config, &[MachineFirmware::Bios]).await,
+            Self::LifeUefi => life::run_lives(lab, config, &[MachineFirmware::Uefi]).await,
+            Self::OlderCopy => life::beside_copies(lab, config, &[MachineFirmware::Bios, MachineFirmware::Uefi]).await,
             Self::NoBmc => paths::no_bmc(lab, config).await,
             Self::Chain => paths::chain(lab, config).await,
             Self::HttpBoot => paths::http_boot(lab, config).await,
             Self::Three => paths::three(lab, config).await,
-            Self::Ipmi => bmcs::life(lab, config, BmcKind::Ipmi).await,
-            Self::Sushy => bmcs::life(lab, config, BmcKind::Sushy).await,
+            Self::Ipmi => bmcs::run_life(lab, config, BmcKind::Ipmi).await,
+            Self::Sushy => bmcs::run_life(lab, config, BmcKind::Sushy).await,
             Self::Libvirt => libvirt::guests(lab, config).await,
             Self::Inspection => inspection::inspection(lab).await,
             Self::Vlan => switched::vlan(lab, config).await,
@@ -321,7 +321,7 @@ impl Scenario {
             Self::ForeignRelease => foreign_release::release(lab, config).await,
             Self::ForgedWipe => forged_wipe::forged_wipe(lab, config).await,
             Self::SecondClaimant => second_claimant::second_claimant(lab, config).await,
-            // They have no lab: see `Chosen::run`.
+            // They have no lab: see `SelectedScenario::run`.
             Self::FullWipe | Self::ForeignDisks => Ok(()),
         }
     }
@@ -342,12 +342,12 @@ mod tests {
 
     #[test]
     fn names_are_stories_or_files_and_an_unknown_one_is_told_the_others() {
-        assert!(matches!(named("life").unwrap(), Chosen::Story(Scenario::Life)));
-        let Chosen::File { name, plan } = named("altered-block").unwrap() else { panic!("no file") };
+        assert!(matches!(named("life").unwrap(), SelectedScenario::Story(Scenario::Life)));
+        let SelectedScenario::File { name, plan } = named("altered-block").unwrap() else { panic!("no file") };
         assert_eq!((name.as_str(), plan.machines.len()), ("altered-block", 1));
         let error = named("no-such").unwrap_err();
         assert!(error.contains("life-bios") && error.contains("recovery"), "{error}");
-        assert_eq!(Chosen::standard().unwrap().len(), STANDARD.len());
-        assert!(Chosen::all().unwrap().len() > STANDARD.len());
+        assert_eq!(SelectedScenario::standard().unwrap().len(), STANDARD.len());
+        assert!(SelectedScenario::all().unwrap().len() > STANDARD.len());
     }
 }

@@ -3,24 +3,25 @@
 use anyhow::ensure;
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     bmc::BmcKind,
     demo::{all_blank, check, discover_and_adopt},
-    lab::{HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware, NetBoot},
+    erasure_label::{self, ErasureLabel},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware, NetBoot},
     manifests,
-    wiped::{self, Called},
 };
 
 /// Memory in which the agent must do its whole job.
 const SMALL_MEMORY_MIB: u32 = 512;
 
 pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let name = "stranger-1";
-    lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Scsi) }).await?;
+    lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(name, MachineFirmware::Uefi, DiskBus::Scsi) })
+        .await?;
     discover_and_adopt(lab, name).await?;
-    lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
+    lab.apply_host(name, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     check(name, &lab.wait_running(name, 1).await?)?;
     // By hand, too: nothing switches it, so that nothing proves what its agent says of its disks.
     lab.apply(&manifests::erased_in_full(name)).await?;
@@ -29,14 +30,14 @@ pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
     lab.restart_network_first(name).await?;
     lab.wait_for(name, "its deprovisioning", |view| view.state() == "available").await?;
     all_blank(lab, name)?;
-    wiped::check(lab, name, Called::behind(BmcKind::None)).await
+    erasure_label::check(lab, name, ErasureLabel::expected_label(BmcKind::None)).await
 }
 
 pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Gz)?)?;
     let name = "chain-1";
-    lab.add_machine(HostPlan::new(name, Firmware::Bios, DiskBus::Virtio)).await?;
-    lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
+    lab.add_machine(HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio)).await?;
+    lab.apply_host(name, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     let view = lab.wait_running(name, 1).await?;
     let loaded = view.timeline().iter().any(|event| event.key() == "loader" && event.detail.contains("undionly.kpxe"));
     ensure!(loaded, "the timeline has no undionly.kpxe as loader");
@@ -44,11 +45,11 @@ pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<(
 }
 
 pub(super) async fn http_boot(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let name = "http-1";
-    let machine = HostPlan { net_boot: NetBoot::Http, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Nvme) };
+    let machine = HostPlan { net_boot: NetBoot::Http, ..HostPlan::new(name, MachineFirmware::Uefi, DiskBus::Nvme) };
     lab.add_machine(machine).await?;
-    lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
+    lab.apply_host(name, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     let view = lab.wait_running(name, 1).await?;
     let loaded = view.timeline().iter().any(|event| event.key() == "loader" && event.detail.contains("ipxe.efi"));
     ensure!(loaded, "the timeline has no ipxe.efi as loader");
@@ -56,11 +57,11 @@ pub(super) async fn http_boot(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
 }
 
 pub(super) async fn three(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let machines = [
-        HostPlan::new("three-1", Firmware::Uefi, DiskBus::Nvme),
-        HostPlan::new("three-2", Firmware::Bios, DiskBus::Virtio),
-        HostPlan::new("three-3", Firmware::Uefi, DiskBus::Sata),
+        HostPlan::new("three-1", MachineFirmware::Uefi, DiskBus::Nvme),
+        HostPlan::new("three-2", MachineFirmware::Bios, DiskBus::Virtio),
+        HostPlan::new("three-3", MachineFirmware::Uefi, DiskBus::Sata),
     ];
     let mut names = Vec::new();
     for machine in machines {
@@ -68,7 +69,7 @@ pub(super) async fn three(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<(
         lab.add_machine(HostPlan { memory_mib: SMALL_MEMORY_MIB, ..machine }).await?;
     }
     for name in &names {
-        lab.apply_host(name, &Wish { image: Some(image.clone()), ..Wish::default() }).await?;
+        lab.apply_host(name, &DesiredHost { image: Some(image.clone()), ..DesiredHost::default() }).await?;
     }
     for name in &names {
         check(name, &lab.wait_running(name, 1).await?)?;

@@ -10,21 +10,21 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use firesteel_lab_disk::Disk;
+use firesteel_lab_disk::FaultyDisk;
 use nix::{errno::Errno, unistd::Whence};
 use serde_json::json;
 
 use super::{
-    file::{Act, AppliancePlan, DiskEnd, Expect, Plan, Step, When},
+    file::{AppliancePlan, DiskEnd, Expect, ScenarioAction, ScenarioPlan, ScenarioStep, When},
     judge,
 };
 use crate::{
-    attack::Loot,
+    attack::AttackerSecrets,
     bmc::BmcKind,
     demo::check,
-    lab::{Lab, LabConfig, PATIENCE, Wish},
-    progress::{say, seconds},
-    view::HostView,
+    host_view::HostView,
+    lab::{DesiredHost, Lab, LabConfig, PATIENCE},
+    progress::{print_status, seconds},
 };
 
 /// A GPT with its protective MBR, 34 sectors, and its copy at the end, 33 sectors.
@@ -44,8 +44,8 @@ struct Player<'a> {
     position: u64,
 }
 
-pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyhow::Result<()> {
-    say(&plan.about);
+pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &ScenarioPlan) -> anyhow::Result<()> {
+    print_status(&plan.about);
     let image = config.artefacts.image_of(plan.image.version, plan.image.format)?;
     let mut wishes = Vec::new();
     for machine in &plan.machines {
@@ -56,12 +56,15 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
         }
         // Each machine has an address of its own for the image, so that faults are its own.
         let source = lab.publish_below(name, image, machine.origin_faults.clone())?;
-        wishes.push((name, Wish { image: Some(source), uninspected: !machine.inspected, ..Wish::default() }));
+        wishes.push((
+            name,
+            DesiredHost { image: Some(source), uninspected: !machine.inspected, ..DesiredHost::default() },
+        ));
     }
     arm(lab, plan.steps.first())?;
     let mut attacker = None;
     if !plan.appliance.attacks.is_empty() {
-        attacker = Some(lab.attack(&plan.appliance.attacks, &Loot::default()).await?);
+        attacker = Some(lab.attack(&plan.appliance.attacks, &AttackerSecrets::default()).await?);
         tokio::time::sleep(ATTACK_LEAD).await;
     }
     for (name, wish) in wishes {
@@ -72,15 +75,21 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
     for (index, step) in plan.steps.iter().enumerate() {
         let told = player.step(step, plan.steps.get(index + 1)).await;
         told.with_context(|| format!("step {} ({:?}, {:?})", index + 1, step.when, step.act))?;
-        say(&format!("{}: {:?} at {:?}, after {}", step.machine, step.act, step.when, seconds(begun.elapsed())));
+        print_status(&format!(
+            "{}: {:?} at {:?}, after {}",
+            step.machine,
+            step.act,
+            step.when,
+            seconds(begun.elapsed())
+        ));
     }
     for (name, expect) in &plan.expect {
         end(lab, name, expect).await.with_context(|| format!("the end of {name}"))?;
-        say(&format!("{name}: ended as expected after {}", seconds(begun.elapsed())));
+        print_status(&format!("{name}: ended as expected after {}", seconds(begun.elapsed())));
     }
     if let Some(attacker) = attacker {
         let tally = attacker.stop().await.context("ending the attack")?;
-        say(&format!("the attack: {tally:?}"));
+        print_status(&format!("the attack: {tally:?}"));
     }
     bears(lab, &plan.appliance)
 }
@@ -96,14 +105,14 @@ fn bears(lab: &Lab, plan: &AppliancePlan) -> anyhow::Result<()> {
     }
     let peak_mib = peak.div_ceil(MIB);
     for (whose, mib_max) in bounds {
-        say(&format!("the appliance held at most {peak_mib} MiB of memory; {whose} bound is {mib_max} MiB"));
+        print_status(&format!("the appliance held at most {peak_mib} MiB of memory; {whose} bound is {mib_max} MiB"));
         ensure!(peak_mib <= mib_max, "the appliance held {peak_mib} MiB of memory, more than {whose} bound, {mib_max}");
     }
     Ok(())
 }
 
 /// Makes the disk hold the machine at a step's moment, before the machine can have passed it.
-fn arm(lab: &Lab, step: Option<&Step>) -> anyhow::Result<()> {
+fn arm(lab: &Lab, step: Option<&ScenarioStep>) -> anyhow::Result<()> {
     if let Some(step) = step
         && let Some(stop) = step.when.stop()
     {
@@ -112,24 +121,24 @@ fn arm(lab: &Lab, step: Option<&Step>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn disk(lab: &Lab, name: &str) -> anyhow::Result<Disk> {
+fn disk(lab: &Lab, name: &str) -> anyhow::Result<FaultyDisk> {
     lab.machine(name)?.served_disks().first().cloned().context("the machine has no disk that the lab serves")
 }
 
 impl Player<'_> {
-    async fn step(&mut self, step: &Step, next: Option<&Step>) -> anyhow::Result<()> {
+    async fn step(&mut self, step: &ScenarioStep, next: Option<&ScenarioStep>) -> anyhow::Result<()> {
         self.moment(step).await?;
         self.position = self.lab.serial(&step.machine)?.position()?;
         match &step.act {
-            Act::KillAppliance => self.lab.appliance.crash_and_restart().await?,
-            Act::Bmc(faults) => self.lab.set_bmc_faults(&step.machine, faults.clone())?,
-            Act::Link(faults) => self.lab.set_link_faults(&step.machine, *faults)?,
-            Act::Carrier(up) => {
+            ScenarioAction::KillAppliance => self.lab.appliance.crash_and_restart().await?,
+            ScenarioAction::Bmc(faults) => self.lab.set_bmc_faults(&step.machine, faults.clone())?,
+            ScenarioAction::Link(faults) => self.lab.set_link_faults(&step.machine, *faults)?,
+            ScenarioAction::Carrier(up) => {
                 let qmp = self.lab.machine(&step.machine)?.qmp().await?;
                 qmp.run("set_link", json!({"name": "net0", "up": up})).await?;
             }
-            Act::MendDisk => disk(self.lab, &step.machine)?.disarm_all(),
-            Act::PowerCut => {
+            ScenarioAction::MendDisk => disk(self.lab, &step.machine)?.disarm_all(),
+            ScenarioAction::PowerCut => {
                 self.lab.power_off(&step.machine).await?;
                 if let Some(end) = step.disk_is {
                     check_disk(self.lab, &step.machine, end)?;
@@ -144,7 +153,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    async fn moment(&self, step: &Step) -> anyhow::Result<()> {
+    async fn moment(&self, step: &ScenarioStep) -> anyhow::Result<()> {
         let name = &step.machine;
         let serial = self.lab.serial(name)?;
         match &step.when {
@@ -190,11 +199,11 @@ async fn end(lab: &Lab, name: &str, expect: &Expect) -> anyhow::Result<()> {
         check(name, &view)?;
         view
     };
-    say(&format!("{name}: {}", judge::story(&view)));
+    print_status(&format!("{name}: {}", judge::story(&view)));
     let served = lab.machine(name)?.served_disks().to_vec();
     for disk in served {
         let seen = disk.seen();
-        say(&format!(
+        print_status(&format!(
             "{name}: the disk took {} in all, and the image's first block {} times, {} of them durable",
             crate::progress::bytes(seen.total_written_bytes),
             seen.heads,

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use super::{console, stream};
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     demo::check,
     image,
-    lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
     link::{LinkFaults, LostAnswers},
-    machine::{DiskBus, Firmware},
-    manifests::{self, ImageSource, UserData},
+    machine::{DiskBus, MachineFirmware},
+    manifests::{self, ManifestImage, UserData},
     net::APPLIANCE_ADDRESS,
-    progress::say,
+    progress::print_status,
 };
 
 const POOL: &str = "worker";
@@ -46,7 +46,7 @@ pub(super) fn machine_config_pool(name: &str) -> Value {
 }
 
 pub(super) async fn pool(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
     let proof = format!(
         "[Unit]\nAfter=multi-user.target\nDefaultDependencies=no\n[Service]\nType=oneshot\n\
                          ExecStart=/bin/sh -c 'echo \"{PROOF}\" >/dev/console'\n[Install]\nWantedBy=multi-user.target\n"
@@ -69,13 +69,13 @@ pub(super) async fn pool(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     across_rotation(lab, &first).await
 }
 
-fn group(image: &ImageSource) -> Value {
+fn group(image: &ManifestImage) -> Value {
     stream::group("workers", POOL, json!({"image": {"url": image.url, "checksum": image.sha256}, "pool": POOL}))
 }
 
-fn wish() -> Wish {
+fn desired_host() -> DesiredHost {
     let labels = [("role".to_owned(), POOL.to_owned())].into();
-    Wish { labels, in_group: true, user_data: UserData::OfGroup, ..Wish::default() }
+    DesiredHost { labels, in_group: true, user_data: UserData::OfGroup, ..DesiredHost::default() }
 }
 
 /// Waits until the host runs, configured by the pool.
@@ -88,75 +88,76 @@ async fn configured(lab: &Lab, name: &str) -> anyhow::Result<()> {
     console(lab, name, PROOF, 0).await
 }
 
-async fn install_after_lost_answer(lab: &mut Lab) -> anyhow::Result<Stub> {
+async fn install_after_lost_answer(lab: &mut Lab) -> anyhow::Result<WrittenStub> {
     let name = "worker-1";
     let lost = LinkFaults { lost_answers: Some(LostAnswers { port: CONFIG_PORT, count: 1 }), ..LinkFaults::default() };
-    lab.add_machine(HostPlan { link: Some(lost), ..HostPlan::new(name, Firmware::Bios, DiskBus::Virtio) }).await?;
-    lab.apply_host(name, &wish()).await?;
+    lab.add_machine(HostPlan { link: Some(lost), ..HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio) })
+        .await?;
+    lab.apply_host(name, &desired_host()).await?;
     configured(lab, name).await?;
     ensure!(lab.lost_answers(name)? == 1, "no answer of the config server was lost on the wire");
-    say(&format!("{name}: runs, though the first answer of the config server was lost"));
-    Stub::of(lab, name)
+    print_status(&format!("{name}: runs, though the first answer of the config server was lost"));
+    WrittenStub::of(lab, name)
 }
 
-async fn refused_after_running(lab: &Lab, stub: &Stub) -> anyhow::Result<()> {
+async fn refused_after_running(lab: &Lab, stub: &WrittenStub) -> anyhow::Result<()> {
     let status = stub.fetch(&stub.url).await?;
     ensure!(status == 403, "after running, the host's token was answered with {status}, not 403");
-    told(lab, &stub.host).await?;
-    say(&format!("{}: its token is refused once its OS runs, and an event says so", stub.host));
+    wait_for_warning(lab, &stub.host).await?;
+    print_status(&format!("{}: its token is refused once its OS runs, and an event says so", stub.host));
     Ok(())
 }
 
 /// A host that has its own stub asks for the pool's config, with its own good token.
-async fn refused_to_another(lab: &mut Lab, image: &ImageSource, first: &Stub) -> anyhow::Result<()> {
+async fn refused_to_another(lab: &mut Lab, image: &ManifestImage, first: &WrittenStub) -> anyhow::Result<()> {
     let name = "other-1";
-    lab.add_machine(HostPlan::new(name, Firmware::Bios, DiskBus::Virtio)).await?;
+    lab.add_machine(HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio)).await?;
     // It never comes to run, so its token is not ended: its config is not there.
-    let wish = Wish { image: Some(image.clone()), user_data: UserData::Unserved, ..Wish::default() };
+    let wish = DesiredHost { image: Some(image.clone()), user_data: UserData::Unserved, ..DesiredHost::default() };
     lab.apply_host(name, &wish).await?;
     lab.wait_for(name, "its hand-off", |view| view.state() == "provisioned").await?;
-    let other = Stub::of(lab, name)?;
+    let other = WrittenStub::of(lab, name)?;
     let status = other.fetch(&first.url).await?;
     ensure!(status == 403, "another host's token was answered with {status}, not 403");
-    told(lab, name).await?;
-    let status = Stub { token: "bm90LWEtdG9rZW4".to_owned(), ..first.clone() }.fetch(&first.url).await?;
+    wait_for_warning(lab, name).await?;
+    let status = WrittenStub { token: "bm90LWEtdG9rZW4".to_owned(), ..first.clone() }.fetch(&first.url).await?;
     ensure!(status == 401, "a token of nobody was answered with {status}, not 401");
-    say(&format!("{name}: its token does not open the pool's config, and an event says so"));
+    print_status(&format!("{name}: its token does not open the pool's config, and an event says so"));
     // It would ask for its config for ever.
-    lab.apply_host(name, &Wish { offline: true, ..wish }).await?;
+    lab.apply_host(name, &DesiredHost { offline: true, ..wish }).await?;
     Ok(())
 }
 
 /// One host is installed before the rotation and boots after it, another is installed after it.
-async fn across_rotation(lab: &mut Lab, first: &Stub) -> anyhow::Result<()> {
+async fn across_rotation(lab: &mut Lab, first: &WrittenStub) -> anyhow::Result<()> {
     let (before, after) = ("worker-2", "worker-3");
-    lab.add_machine(HostPlan::new(before, Firmware::Bios, DiskBus::Virtio)).await?;
-    lab.apply_host(before, &wish()).await?;
+    lab.add_machine(HostPlan::new(before, MachineFirmware::Bios, DiskBus::Virtio)).await?;
+    lab.apply_host(before, &desired_host()).await?;
     lab.wait_for(before, "its hand-off", |view| view.state() == "provisioned").await?;
     // Off before its OS has come to its first boot: the firmware alone takes longer than this.
-    lab.apply_host(before, &Wish { offline: true, ..wish() }).await?;
+    lab.apply_host(before, &DesiredHost { offline: true, ..desired_host() }).await?;
     lab.power_off(before).await?;
     let view = lab.view(before).await?;
     ensure!(view.count("config_fetched") == 0, "{before} has fetched its config before the rotation");
-    let old = Stub::of(lab, before)?;
+    let old = WrittenStub::of(lab, before)?;
     ensure!(old.ca == first.ca, "two stubs of one pool trust different CAs, with no rotation between them");
 
     lab.appliance.cli(&ROTATE).await?;
-    lab.apply_host(before, &wish()).await?;
+    lab.apply_host(before, &desired_host()).await?;
     configured(lab, before).await?;
-    say(&format!("{before}: its stub is older than the rotation, and Ignition fetched by it in the overlap"));
+    print_status(&format!("{before}: its stub is older than the rotation, and Ignition fetched by it in the overlap"));
 
-    lab.add_machine(HostPlan::new(after, Firmware::Bios, DiskBus::Virtio)).await?;
-    lab.apply_host(after, &wish()).await?;
+    lab.add_machine(HostPlan::new(after, MachineFirmware::Bios, DiskBus::Virtio)).await?;
+    lab.apply_host(after, &desired_host()).await?;
     configured(lab, after).await?;
-    let new = Stub::of(lab, after)?;
+    let new = WrittenStub::of(lab, after)?;
     ensure!(new.ca != old.ca, "the stub is as it was before the rotation");
-    say(&format!("{after}: Ignition fetched by the stub that the rotation changed"));
+    print_status(&format!("{after}: Ignition fetched by the stub that the rotation changed"));
     Ok(())
 }
 
 /// Waits for a warning about this host that speaks of a token or a config.
-async fn told(lab: &Lab, host: &str) -> anyhow::Result<()> {
+async fn wait_for_warning(lab: &Lab, host: &str) -> anyhow::Result<()> {
     let seen = async {
         loop {
             let events = lab.appliance.json(&["get", "events"]).await?;
@@ -178,7 +179,7 @@ fn is_refusal(event: &Value, host: &str) -> bool {
 
 /// What was written to a host's disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stub {
+struct WrittenStub {
     host: String,
     url: String,
     token: String,
@@ -186,7 +187,7 @@ struct Stub {
     ca: String,
 }
 
-impl Stub {
+impl WrittenStub {
     /// Reads it from the machine's disk, as anybody can who holds it.
     fn of(lab: &Lab, name: &str) -> anyhow::Result<Self> {
         let machine = lab.machine(name)?.config();
@@ -247,10 +248,10 @@ mod tests {
             }]},
             "security": {"tls": {"certificateAuthorities": [ca("A\n"), ca("B\n")]}},
         }});
-        let read = Stub::read("h", &stub).unwrap();
+        let read = WrittenStub::read("h", &stub).unwrap();
         assert_eq!((read.token.as_str(), read.ca.as_str()), ("t0", "A\nB\n"));
         assert!(read.url.ends_with(":22623/config/worker"));
-        assert!(Stub::read("h", &json!({"ignition": {"config": {"merge": [{"source": "x"}]}}})).is_err());
+        assert!(WrittenStub::read("h", &json!({"ignition": {"config": {"merge": [{"source": "x"}]}}})).is_err());
     }
 
     #[test]

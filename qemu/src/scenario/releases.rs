@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{console, stream};
 use crate::{
-    artefacts::{ImageFormat, NEXT_VERSION, VERSION},
+    artefacts::{LabImageFormat, NEXT_VERSION, VERSION},
     demo::check,
-    lab::{HostPlan, Lab, LabConfig, Wish},
-    machine::{DiskBus, Firmware},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware},
     manifests,
-    progress::say,
+    progress::print_status,
 };
 
 const GROUP: &str = "web";
@@ -20,29 +20,29 @@ const OLD: &str = VERSION;
 const NEW: &str = NEXT_VERSION;
 
 pub(super) async fn releases(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let old = lab.publish(config.artefacts.image_of(OLD, ImageFormat::Zst)?)?;
-    let new = lab.publish(config.artefacts.image_of(NEW, ImageFormat::Zst)?)?;
-    let url = stream::publish(lab, stream::STREAM, OLD, &stream::Disk::zst(old))?;
+    let old = lab.publish(config.artefacts.image_of(OLD, LabImageFormat::Zst)?)?;
+    let new = lab.publish(config.artefacts.image_of(NEW, LabImageFormat::Zst)?)?;
+    let url = stream::publish(lab, stream::STREAM, OLD, &stream::ReleaseDiskImage::zst(old))?;
     let objects = [stream::policy(), stream::object(stream::STREAM, &url, None), group(None)];
     lab.apply(&manifests::yaml(&objects)).await?;
     stream::wait_stamped(lab, stream::STREAM, OLD).await?;
-    say("the stream's release is here, verified");
+    print_status("the stream's release is here, verified");
 
     install(lab, "web-1", OLD).await?;
     wait_current(lab, OLD).await?;
 
-    stream::publish(lab, stream::STREAM, NEW, &stream::Disk::zst(new))?;
+    stream::publish(lab, stream::STREAM, NEW, &stream::ReleaseDiskImage::zst(new))?;
     stream::wait_stamped(lab, stream::STREAM, NEW).await?;
     let is_golden = |group: &Value| group["status"]["golden"]["release"] == NEW;
     let now = lab.wait_object(("hostgroups", GROUP), "the new release to be golden", is_golden).await?;
     ensure!(now["status"]["current"]["release"] == OLD, "the group changed to a release that nobody has tried");
-    say("a new release was imported; the group stays at the old one until a canary runs");
+    print_status("a new release was imported; the group stays at the old one until a canary runs");
 
     install(lab, "web-2", NEW).await?;
     let promoted = wait_current(lab, NEW).await?;
     let canary = &promoted["status"]["canary"];
     ensure!(canary["state"] == "Promoted" && canary["hosts"][0]["name"] == "web-2", "the canary was another: {canary}");
-    say("the canary runs, and the policy changed the group's reference");
+    print_status("the canary runs, and the policy changed the group's reference");
     install(lab, "web-3", NEW).await?;
     untouched(lab, "web-1").await?;
 
@@ -53,7 +53,7 @@ pub(super) async fn releases(lab: &mut Lab, config: &LabConfig) -> anyhow::Resul
     for name in ["web-1", "web-2", "web-3"] {
         untouched(lab, name).await?;
     }
-    say(&format!("entry {entry} of the history was restored, and the next host got it"));
+    print_status(&format!("entry {entry} of the history was restored, and the next host got it"));
     Ok(())
 }
 
@@ -72,12 +72,12 @@ fn group(restore: Option<u64>) -> Value {
 async fn install(lab: &mut Lab, name: &str, release: &str) -> anyhow::Result<()> {
     // They stay on, all of them.
     let memory_mib = 512;
-    lab.add_machine(HostPlan { memory_mib, ..HostPlan::new(name, Firmware::Bios, DiskBus::Virtio) }).await?;
+    lab.add_machine(HostPlan { memory_mib, ..HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio) }).await?;
     let labels = [("role".to_owned(), GROUP.to_owned())].into();
-    lab.apply_host(name, &Wish { labels, in_group: true, ..Wish::default() }).await?;
+    lab.apply_host(name, &DesiredHost { labels, in_group: true, ..DesiredHost::default() }).await?;
     check(name, &lab.wait_running(name, 1).await?)?;
     console(lab, name, &format!("firesteel: {name} runs image {release}"), 0).await?;
-    say(&format!("{name}: runs release {release}"));
+    print_status(&format!("{name}: runs release {release}"));
     Ok(())
 }
 

@@ -5,45 +5,45 @@
 use anyhow::{Context as _, ensure};
 
 use crate::{
-    artefacts::ImageFormat,
-    attack::{Attack, Loot, Tally, listen::Listener},
+    artefacts::LabImageFormat,
+    attack::{Attack, AttackerSecrets, Tally, listen::PacketListener},
     demo::check,
-    lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{DiskBus, Firmware},
+    host_view::HostView,
+    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
+    machine::{DiskBus, MachineFirmware},
     net::BRIDGE,
-    progress::say,
-    view::HostView,
+    progress::print_status,
 };
 
 const NAME: &str = "victim";
 
 pub(super) async fn second_claimant(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
-    let listener = Listener::start(BRIDGE)?;
-    lab.add_machine(HostPlan::new(NAME, Firmware::Uefi, DiskBus::Sata)).await?;
-    lab.apply_host(NAME, &Wish { image: Some(image), ..Wish::default() }).await?;
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let listener = PacketListener::start(BRIDGE)?;
+    lab.add_machine(HostPlan::new(NAME, MachineFirmware::Uefi, DiskBus::Sata)).await?;
+    lab.apply_host(NAME, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     let token = listener.token(PATIENCE).await.context("listening for the host's token")?;
     lab.wait_for(NAME, "its agent's hello", |view| view.count("agent_hello") > 0).await?;
 
     let ca = lab.folder().join("appliance-ca.crt");
     std::fs::write(&ca, lab.appliance.ca_pem().context("reading the appliance's CA")?).context("keeping the CA")?;
-    let loot = Loot { token: Some(token), ca: Some(ca), ..Loot::default() };
+    let loot = AttackerSecrets { token: Some(token), ca: Some(ca), ..AttackerSecrets::default() };
     let thief = lab.attack(&[Attack::SecondKey], &loot).await?;
     let view = lab.wait_for(NAME, "the claim of the thief", |view| view.count("second_claimant") > 0).await?;
-    say(&format!("both are held: {}", view.reason()));
+    print_status(&format!("both are held: {}", view.reason()));
     let view = lab.wait_for(NAME, "the thief to be named", |view| view.count("intruder_named") > 0).await?;
     let named = event(&view, "intruder_named")?;
-    say(&named);
+    print_status(&named);
     ensure!(named.contains("while the BMC showed the host off"), "the thief is named for another reason: {named}");
 
     let view = lab.wait_running(NAME, 1).await?;
     check(NAME, &view)?;
     let tally = thief.stop().await.context("ending the claim")?;
-    say(&format!("the thief: {tally:?}"));
+    print_status(&format!("the thief: {tally:?}"));
     judge(&tally)?;
     ensure!(view.count("intruder_named") == 1, "{} machines are named", view.count("intruder_named"));
     ensure!(view.count("switched_off") >= 1, "the timeline does not say that the host was seen off");
-    say("the thief was named and sent away; the host itself is installed and runs");
+    print_status("the thief was named and sent away; the host itself is installed and runs");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     files::OriginFault,
     lab::Lab,
-    manifests::{self, ImageSource},
+    manifests::{self, ManifestImage},
 };
 
 /// The name of the object, and the stream's own.
@@ -21,20 +21,20 @@ const FOLDER: &str = "streams";
 
 /// One disk image of a release.
 #[derive(Clone, Debug)]
-pub(super) struct Disk {
+pub(super) struct ReleaseDiskImage {
     /// As the stream names it: `raw.zst`.
     pub(super) format: &'static str,
-    pub(super) source: ImageSource,
+    pub(super) source: ManifestImage,
 }
 
-impl Disk {
-    pub(super) fn zst(source: ImageSource) -> Self {
+impl ReleaseDiskImage {
+    pub(super) fn zst(source: ManifestImage) -> Self {
         Self { format: "raw.zst", source }
     }
 }
 
 /// Publishes the stream with one release, in place of any before, and says where it is.
-pub(super) fn publish(lab: &Lab, stream: &str, release: &str, disk: &Disk) -> anyhow::Result<String> {
+pub(super) fn publish(lab: &Lab, stream: &str, release: &str, disk: &ReleaseDiskImage) -> anyhow::Result<String> {
     let folder = lab.folder().join(FOLDER);
     fs::create_dir_all(&folder).context("making a folder for streams")?;
     let file = folder.join(format!("{stream}.json"));
@@ -48,12 +48,12 @@ pub(super) fn publish_artifact(
     file: &Path,
     sha256: &str,
     faults: Vec<OriginFault>,
-) -> anyhow::Result<ImageSource> {
+) -> anyhow::Result<ManifestImage> {
     let url = lab.publish_file("artifacts", file, faults)?;
-    Ok(ImageSource { url, sha256: sha256.to_owned(), format: "raw" })
+    Ok(ManifestImage { url, sha256: sha256.to_owned(), format: "raw" })
 }
 
-fn metadata(stream: &str, release: &str, disk: &Disk) -> Value {
+fn metadata(stream: &str, release: &str, disk: &ReleaseDiskImage) -> Value {
     let artifact = json!({"location": disk.source.url, "sha256": disk.source.sha256});
     json!({
         "stream": stream,
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn the_metadata_is_what_the_product_reads() {
         let sha256 = "ab".repeat(32);
-        let source = ImageSource { url: "http://10.77.0.1:1/a.raw.zst".to_owned(), sha256, format: "raw" };
-        let text = metadata(STREAM, "2", &Disk::zst(source)).to_string();
+        let source = ManifestImage { url: "http://10.77.0.1:1/a.raw.zst".to_owned(), sha256, format: "raw" };
+        let text = metadata(STREAM, "2", &ReleaseDiskImage::zst(source)).to_string();
         let read = firesteel_images::catalogue::read_stream(text.as_bytes()).unwrap();
         assert_eq!((read.name.as_str(), read.artifacts.len(), read.faults.len()), (STREAM, 1, 0));
         assert_eq!((read.artifacts[0].release.as_str(), read.artifacts[0].sector_bytes), ("2", 512));

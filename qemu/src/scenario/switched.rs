@@ -5,12 +5,12 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::LabImageFormat,
     demo::check,
-    lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{DiskBus, Firmware},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
+    machine::{DiskBus, MachineFirmware},
     net::NETWORK_CIDR,
-    progress::{bytes, say},
+    progress::{bytes, print_status},
     switch::{SwitchMode, VLAN_ID, VLAN_ROUTER},
 };
 
@@ -20,7 +20,8 @@ const IMAGE_BYTES_MIN: u64 = 40 << 20;
 /// A fixed address in a tagged VLAN, whose router leads to the appliance.
 pub(super) async fn vlan(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     let name = "vlan-1";
-    let machine = HostPlan { switch: Some(SwitchMode::Vlan), ..HostPlan::new(name, Firmware::Bios, DiskBus::Virtio) };
+    let machine =
+        HostPlan { switch: Some(SwitchMode::Vlan), ..HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio) };
     lab.add_machine(machine).await?;
     let mac = lab.machine(name)?.config().mac;
     let data = json!({
@@ -36,14 +37,15 @@ pub(super) async fn vlan(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     install(lab, config, name, ("networkData", data.to_string()), "VLAN 100 on nic").await?;
     let sent = counted(lab, name, "vlan sent ")?;
     ensure!(sent >= IMAGE_BYTES_MIN, "only {sent} bytes went over VLAN {VLAN_ID}: not the image");
-    say(&format!("{name}: the switch sent {} tagged", bytes(sent)));
+    print_status(&format!("{name}: the switch sent {} tagged", bytes(sent)));
     Ok(())
 }
 
 /// Two NICs as one by LACP, with DHCP over it.
 pub(super) async fn bond(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     let name = "bond-1";
-    let machine = HostPlan { switch: Some(SwitchMode::Bond), ..HostPlan::new(name, Firmware::Bios, DiskBus::Virtio) };
+    let machine =
+        HostPlan { switch: Some(SwitchMode::Bond), ..HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio) };
     lab.add_machine(machine).await?;
     let machine = lab.machine(name)?.config();
     let second = machine.switched.into_iter().flatten().next().context("the machine has one NIC only")?;
@@ -59,7 +61,7 @@ pub(super) async fn bond(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     install(lab, config, name, ("nmstate", data), "802.3ad of nic1, nic2").await?;
     let seen = log.wait_for("lag of 2 ports with 52:54:00:77:01:01", 0, PATIENCE).await?;
     ensure!(seen.is_some(), "the switch never had an aggregation of two ports:\n{}", log.tail(20));
-    say(&format!("{name}: the switch aggregated both ports by LACP"));
+    print_status(&format!("{name}: the switch aggregated both ports by LACP"));
     Ok(())
 }
 
@@ -71,13 +73,13 @@ async fn install(
     network_data: (&'static str, String),
     way: &str,
 ) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
-    let wish = Wish { image: Some(image), network_data: Some(network_data), ..Wish::default() };
+    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let wish = DesiredHost { image: Some(image), network_data: Some(network_data), ..DesiredHost::default() };
     lab.apply_host(name, &wish).await?;
     let view = lab.wait_running(name, 1).await?;
     let went = view.timeline().into_iter().find(|event| event.key() == "agent_network");
     let went = went.context("the timeline has no agent_network")?;
-    say(&format!("{name}: {}", went.detail));
+    print_status(&format!("{name}: {}", went.detail));
     ensure!(went.detail.contains(way), "the agent's way was another one: {}", went.detail);
     ensure!(view.count("agent_network_failed") == 0, "the network data did not lead to the appliance at once");
     check(name, &view)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     disks,
-    guest::{Bus, Disk, Guest},
+    guest::{Bus, GuestDisk, WipeGuest},
 };
 use crate::{lab::LabConfig, progress::print};
 
@@ -27,7 +27,7 @@ const DD: &str = "bin/dd";
 /// The guest failed, a way of the agent left something, or it is slower than it may be.
 pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
     let others = [(on_path("blkdiscard")?, BLKDISCARD), (on_path("dd")?, DD)];
-    let guest = Guest {
+    let guest = WipeGuest {
         tools: &config.tools,
         accel: config.accel,
         boot_files: &config.artefacts.boot_files,
@@ -44,7 +44,7 @@ pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
         let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()));
         disks::fill(&path, BYTES)?;
         let serial = bus.name().to_uppercase();
-        let disk = Disk { path, bus, serial: serial.clone(), write_bytes_per_second: None };
+        let disk = GuestDisk { path, bus, serial: serial.clone(), write_bytes_per_second: None };
         let answers =
             guest.run(&format!("bench-{}", bus.name()), std::slice::from_ref(&disk), &wanted(bus, &serial), &|_| {
                 false
@@ -103,13 +103,13 @@ fn wanted(bus: Bus, serial: &str) -> Value {
 }
 
 #[derive(Debug)]
-struct Row {
+struct WipeBenchRow {
     seconds: f64,
     all_seconds: f64,
     zeros: bool,
 }
 
-fn rows(answers: &[Value]) -> anyhow::Result<BTreeMap<String, Row>> {
+fn rows(answers: &[Value]) -> anyhow::Result<BTreeMap<String, WipeBenchRow>> {
     let mut times: BTreeMap<String, (Vec<f64>, Vec<f64>, bool)> = BTreeMap::new();
     for answer in answers {
         if let Some(error) = answer.get("error") {
@@ -125,7 +125,7 @@ fn rows(answers: &[Value]) -> anyhow::Result<BTreeMap<String, Row>> {
         entry.1.push(second("all_seconds")?);
         entry.2 &= answer["zeros"] == true;
     }
-    let row = |(seconds, all, zeros): (Vec<f64>, Vec<f64>, bool)| Row {
+    let row = |(seconds, all, zeros): (Vec<f64>, Vec<f64>, bool)| WipeBenchRow {
         seconds: median(seconds),
         all_seconds: median(all),
         zeros,
@@ -140,7 +140,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 /// The slower of what an erasure in full does by itself and of the rung below the drive's own commands (the kernel's
 /// zeroing where the disk has it), against the faster other one.
-fn verdict(rows: &BTreeMap<String, Row>) -> anyhow::Result<f64> {
+fn verdict(rows: &BTreeMap<String, WipeBenchRow>) -> anyhow::Result<f64> {
     let rung = rows.get("WriteZeroes").or_else(|| rows.get("Overwrite"));
     let own = [rows.get("Full"), rung].map(|row| row.context("no time of the agent"));
     let [full, rung] = own;

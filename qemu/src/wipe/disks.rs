@@ -41,7 +41,7 @@ pub(super) fn patterns_left(path: &Path) -> io::Result<u64> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Planted {
+pub(super) enum PlantedContent {
     Ceph,
     Zfs,
     Vmfs,
@@ -49,7 +49,7 @@ pub(super) enum Planted {
     LocalLvm,
 }
 
-impl Planted {
+impl PlantedContent {
     pub(super) const ALL: [Self; 5] = [Self::Ceph, Self::Zfs, Self::Vmfs, Self::ForeignLvm, Self::LocalLvm];
 
     /// The serial number of its disk.

@@ -44,7 +44,7 @@ impl Bus {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Disk {
+pub(super) struct GuestDisk {
     pub(super) path: PathBuf,
     pub(super) bus: Bus,
     pub(super) serial: String,
@@ -53,7 +53,7 @@ pub(super) struct Disk {
 }
 
 /// Everything that a machine is started with.
-pub(super) struct Guest<'a> {
+pub(super) struct WipeGuest<'a> {
     pub(super) tools: &'a Tools,
     pub(super) accel: Accel,
     /// Folder with the lab's kernel and initramfs.
@@ -66,13 +66,13 @@ pub(super) struct Guest<'a> {
     pub(super) folder: &'a Path,
 }
 
-impl Guest<'_> {
+impl WipeGuest<'_> {
     /// Runs the machine until it switches itself off, or pulls its plug at the first answer that `cut` says yes to.
     /// Returns all answers.
     pub(super) fn run(
         &self,
         name: &str,
-        disks: &[Disk],
+        disks: &[GuestDisk],
         wanted: &Value,
         cut: &dyn Fn(&Value) -> bool,
     ) -> anyhow::Result<Vec<Value>> {
@@ -129,7 +129,7 @@ impl Guest<'_> {
         fs::write(to, bytes).with_context(|| format!("writing {}", to.display()))
     }
 
-    fn command(&self, disks: &[Disk], initramfs: &Path, log: &Path) -> Command {
+    fn command(&self, disks: &[GuestDisk], initramfs: &Path, log: &Path) -> Command {
         let mut command = Command::new(&self.tools.qemu);
         let cpu = match self.accel {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],

@@ -8,7 +8,7 @@ use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, process::Stdio
 
 use firesteel_lab::{
     bmc::{Bmc, PASSWORD, USER},
-    machine::{Accel, BootOrder, Firmware, Machine, MachineConfig, NetBoot},
+    machine::{Accel, BootOrder, Machine, MachineFirmware, MachineSettings, NetBoot},
     tools::Tools,
 };
 
@@ -28,14 +28,14 @@ async fn sushy_and_redfish_drive_the_labs_bmc() {
     tools.qemu = folder.path().join("qemu");
     fs::write(&tools.qemu, QEMU).unwrap();
     fs::set_permissions(&tools.qemu, fs::Permissions::from_mode(0o755)).unwrap();
-    let config = MachineConfig {
+    let config = MachineSettings {
         name: "client-1".to_owned(),
         uuid: uuid::Uuid::new_v4(),
         mac: "52:54:00:77:01:01".to_owned(),
         tap: "none".to_owned(),
         linked: false,
         switched: None,
-        firmware: Firmware::Uefi,
+        firmware: MachineFirmware::Uefi,
         memory_mib: 1024,
         accel: Accel::Tcg,
         boot_order: BootOrder::NetworkFirst,

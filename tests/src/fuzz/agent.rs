@@ -52,7 +52,7 @@ fn variables(value: &[u8]) {
     assert_eq!(order::encode(&order), value[..value.len() / 2 * 2]);
     let Some(option) = load_option::decode(value) else { return };
     assert!(option.path.len() < value.len() && option.description.chars().count() <= 256);
-    let entries = [order::Entry { number: 3, option }];
+    let entries = [order::BootVariable { number: 3, option }];
     assert_eq!(entries[0].is_network(), device_path::is_network(&entries[0].option.path));
     let order = &order[..order.len().min(64)];
     if let Some(change) = order::change(&entries, order, Some(3)) {
@@ -81,7 +81,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     ata[60 + 216..60 + 224].copy_from_slice(&[0x00, 0x50, 0x00, 0xc5, 0x34, 0x12, 0x78, 0x56]);
     let entry = load_option::encode(
         "UEFI PXEv4",
-        &[device_path::Node::PciRoot { uid: 0 }, device_path::Node::Pci { device: 3, function: 0 }],
+        &[device_path::DevicePathNode::PciRoot { uid: 0 }, device_path::DevicePathNode::Pci { device: 3, function: 0 }],
     );
     let mut network = load_option::encode("net", &[]);
     let end = network.len() - 4;

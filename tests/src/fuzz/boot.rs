@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 
 use firesteel_boot::{
-    BootEntry, Claims, DiskProbe, Endpoints, KernelArguments, Platform, Purpose, RoutePath, ScriptContext,
+    BootEntry, BootTokenClaims, DiskProbe, Endpoints, KernelArguments, Platform, Purpose, RoutePath, ScriptContext,
     ScriptRequest, SealedToken, Sealer, render, request, seed_archive,
 };
 use firesteel_facts::Mac;
@@ -17,7 +17,8 @@ const KEY: [u8; 32] = [7; 32];
 
 static SEALED: LazyLock<(Sealer, SealedToken)> = LazyLock::new(|| {
     let sealer = Sealer::new(&KEY);
-    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 3, expires_s: 1000, boot: None };
+    let claims =
+        BootTokenClaims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 3, expires_s: 1000, boot: None };
     let token = sealer.seal(&claims).unwrap();
     (sealer, token)
 });

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use firesteel_images::import::format::Format;
+use firesteel_images::import::format::ImportFormat;
 use firesteel_images::import::read::expand;
 use firesteel_images::import::{Checksum, checksum};
 
@@ -10,7 +10,7 @@ use firesteel_images::import::{Checksum, checksum};
 const EXPANDED_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) fn check(input: &[u8]) {
-    for format in [Format::Gzip, Format::Xz, Format::Zstd] {
+    for format in [ImportFormat::Gzip, ImportFormat::Xz, ImportFormat::Zstd] {
         let whole = expanded(format, input);
         let cut = input.split_last().map(|(_, cut)| expanded(format, cut));
         if let (Some(whole), Some(Some(cut))) = (&whole, &cut)
@@ -20,7 +20,7 @@ pub(super) fn check(input: &[u8]) {
             // stream is an error, never a shorter image.
             assert!(whole == cut || cut.is_empty() || whole.starts_with(cut), "{format}: a cut changed bytes");
         }
-        if format == Format::Gzip && !input.is_empty() && whole.is_some() {
+        if format == ImportFormat::Gzip && !input.is_empty() && whole.is_some() {
             assert_eq!(input[..2], [0x1f, 0x8b]);
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn check(input: &[u8]) {
 }
 
 /// `None`: it was refused.
-fn expanded(format: Format, input: &[u8]) -> Option<Vec<u8>> {
+fn expanded(format: ImportFormat, input: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     expand(format, input).and_then(|reader| reader.take(EXPANDED_BYTES_MAX).read_to_end(&mut out)).ok()?;
     Some(out)

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
-use firesteel_dhcp::{Arrival, BootAnswer, Config, Engine, LEASES_MAX, Network, Output, Pool, Subnet, client, probe};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
+use firesteel_dhcp::{
+    BootAnswer, DhcpConfig, DhcpEngine, DhcpOutput, Ipv4Network, LEASES_MAX, Pool, ReceivedDatagram, Subnet, client,
+    probe,
+};
 use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,13 +25,13 @@ const REPLY_BYTES_MAX: usize = 1500;
 const MAC: Mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
 
 /// A small pool, so that a handful of messages exhausts it.
-fn config() -> Config {
+fn config() -> DhcpConfig {
     let subnet = |server: Ipv4Addr, first, last| Subnet {
-        network: Network::of(server, 24),
+        network: Ipv4Network::of(server, 24),
         pool: Some(Pool { first, last }),
         router: None,
     };
-    Config {
+    DhcpConfig {
         server_address: SERVER,
         local: subnet(SERVER, FIRST, LAST),
         relayed: vec![subnet(Ipv4Addr::new(10, 88, 0, 1), RELAYED_FIRST, RELAYED_LAST)],
@@ -43,7 +46,7 @@ fn config() -> Config {
 
 pub(super) fn check(input: &[u8]) {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let mut engine = Engine::new(config(), Vec::new(), Vec::new(), now).unwrap();
+    let mut engine = DhcpEngine::new(config(), Vec::new(), Vec::new(), now).unwrap();
     for (index, message) in (0_i64..).zip(messages(input)) {
         read(message);
         // Between messages time passes, so that offers and leases run out on the way.
@@ -70,9 +73,9 @@ fn read(bytes: &[u8]) {
     let _other = probe::read_offer(bytes, MAC, 5);
 }
 
-fn hear(engine: &mut Engine, now: Timestamp, bytes: &[u8]) {
+fn hear(engine: &mut DhcpEngine, now: Timestamp, bytes: &[u8]) {
     let asked = wire::decode(bytes);
-    engine.handle_packet(now, Arrival { interface: INTERFACE, bytes }, &|client| {
+    engine.handle_packet(now, ReceivedDatagram { interface: INTERFACE, bytes }, &|client| {
         client.boots().then(|| BootAnswer { file: "http://10.77.0.1/boot.ipxe".into(), ..BootAnswer::default() })
     });
     let (mut sent, mut outputs) = (0, 0);
@@ -80,14 +83,14 @@ fn hear(engine: &mut Engine, now: Timestamp, bytes: &[u8]) {
         outputs += 1;
         assert!(outputs < 64, "one message causes few outputs");
         match output {
-            Output::Commit { id, changes } => engine.handle_committed(id, changes.len() % 3 != 2),
-            Output::Transmit(reply) => {
+            DhcpOutput::Commit { id, changes } => engine.handle_committed(id, changes.len() % 3 != 2),
+            DhcpOutput::Transmit(reply) => {
                 sent += 1;
                 let asked = asked.as_ref().unwrap();
                 assert_eq!(reply.interface, INTERFACE);
                 assert!((300..=REPLY_BYTES_MAX).contains(&reply.bytes.len()), "{} bytes", reply.bytes.len());
                 let packet = wire::decode(&reply.bytes).unwrap();
-                assert_eq!((packet.operation, packet.xid, packet.mac), (Operation::Reply, asked.xid, asked.mac));
+                assert_eq!((packet.operation, packet.xid, packet.mac), (DhcpOperation::Reply, asked.xid, asked.mac));
                 let kind = packet.options.message_type().unwrap();
                 let given = packet.yiaddr;
                 let in_pool = (FIRST..=LAST).contains(&given) || (RELAYED_FIRST..=RELAYED_LAST).contains(&given);
@@ -99,8 +102,8 @@ fn hear(engine: &mut Engine, now: Timestamp, bytes: &[u8]) {
                     assert_eq!((kind, given), (MessageType::Nak, Ipv4Addr::UNSPECIFIED));
                 }
             }
-            Output::OtherHardware(client) => assert!(client.identifier.len() <= 32, "{client:?}"),
-            Output::Event(event) => {
+            DhcpOutput::OtherHardware(client) => assert!(client.identifier.len() <= 32, "{client:?}"),
+            DhcpOutput::Event(event) => {
                 for text in [event.client.vendor_class.as_deref(), event.client.hostname.as_deref()] {
                     super::assert_plain(text.unwrap_or_default());
                 }
@@ -118,7 +121,7 @@ fn hear(engine: &mut Engine, now: Timestamp, bytes: &[u8]) {
 /// The whole input as the answers that the agent's client gets: it asks on, whatever comes.
 fn answer(input: &[u8]) {
     let mut now = Instant::now();
-    let mut client = client::Client::new(MAC, 5, Some("n"), now);
+    let mut client = client::DhcpClient::new(MAC, 5, Some("n"), now);
     for message in messages(input) {
         let Some(sent) = client.poll_transmit() else {
             now = client.poll_timeout().max(now);
@@ -142,7 +145,7 @@ fn answer(input: &[u8]) {
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let message = |number: u8, kind: MessageType| {
-        let mut packet = Packet::new(Operation::Request, u32::from(number), Mac([0x52, 0x54, 0, 0, 0, number]));
+        let mut packet = Packet::new(DhcpOperation::Request, u32::from(number), Mac([0x52, 0x54, 0, 0, 0, number]));
         packet.options.set_message_type(kind);
         packet
     };
@@ -176,7 +179,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     decline.options.set_message_type(MessageType::Decline);
     let mut inform = message(1, MessageType::Inform);
     inform.ciaddr = Ipv4Addr::new(10, 77, 0, 200);
-    let mut offer = Packet::new(Operation::Reply, 5, MAC);
+    let mut offer = Packet::new(DhcpOperation::Reply, 5, MAC);
     offer.yiaddr = FIRST;
     offer.options.set_message_type(MessageType::Offer);
     offer.options.set(code::SERVER_ID, SERVER.octets());

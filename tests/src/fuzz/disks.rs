@@ -5,8 +5,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use firesteel_clean::foreign::{Scan, Source, scan, scan_all};
-use firesteel_contents::{Own, objections};
+use firesteel_clean::foreign::{DiskSource, Scan, scan, scan_all};
+use firesteel_contents::{OwnershipClaim, objections};
 use firesteel_images::write::DiskReader;
 use firesteel_sysfs::disks::KernelPartition;
 
@@ -38,11 +38,12 @@ pub(super) fn check(input: &[u8]) {
     let (first, second) = (disk(input, 0), disk(input, 1));
     for block_bytes in [512, 4096] {
         let partitions = vec![KernelPartition { number: 1, offset: 1 << 20, size_bytes: 1 << 20 }];
-        judge(&scan(&Source { reader: &first, size_bytes: DISK_BYTES as u64, block_bytes, partitions }));
+        judge(&scan(&DiskSource { reader: &first, size_bytes: DISK_BYTES as u64, block_bytes, partitions }));
         let read = first.read.swap(0, Ordering::Relaxed);
         assert!(read <= READ_BYTES_MAX, "{read} bytes were read of a disk of {DISK_BYTES}");
     }
-    let source = |reader| Source { reader, size_bytes: DISK_BYTES as u64, block_bytes: 512, partitions: Vec::new() };
+    let source =
+        |reader| DiskSource { reader, size_bytes: DISK_BYTES as u64, block_bytes: 512, partitions: Vec::new() };
     let both = [source(&first as &dyn DiskReader), source(&second)];
     scan_all(&[&both[0], &both[1]]).iter().for_each(judge);
 }
@@ -56,8 +57,8 @@ fn judge(scan: &Scan) {
     let contents = scan.contents.clone().bounded();
     contents.lines().iter().for_each(|line| super::assert_plain(line));
     let names = ["node-1".to_owned()];
-    let strict = objections(&contents, Own { names: &names, ..Own::default() });
-    let vacant = objections(&contents, Own { names: &names, was_vacant: true, ..Own::default() });
+    let strict = objections(&contents, OwnershipClaim { names: &names, ..OwnershipClaim::default() });
+    let vacant = objections(&contents, OwnershipClaim { names: &names, was_vacant: true, ..OwnershipClaim::default() });
     assert!(vacant.iter().all(|reason| strict.contains(reason)), "vacancy adds no objection");
     assert!(contents.unread.is_empty() || !strict.is_empty() || names.contains(&contents.guid), "{contents:?}");
 }

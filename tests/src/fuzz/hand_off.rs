@@ -1,13 +1,13 @@
 //! Boot loaders' files and cloud-init's configuration out of an image: what was changed once does not change again,
 //! nothing else changes, and volumes hold what they are to hold.
 
-use firesteel_steps::forms::{bls, fat, grub, grubenv, recognise};
+use firesteel_steps::forms::{bls, fat, form_detection, grub, grubenv};
 
 pub(super) fn check(input: &[u8]) {
     bls::check(input);
     grub::check(input);
     grubenv::check(input);
-    recognise::check(input);
+    form_detection::check(input);
     fat::check(input);
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use firesteel_appliance::http::{
     bearer,
-    file::{Content, Selection, answer_bytes, select},
+    file::{RangeSelection, ServedContent, answer_bytes, select},
 };
 use firesteel_kube::tokens::{TOKEN_BYTES_MAX, TokenKey};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -34,8 +34,8 @@ pub(super) fn check(input: &[u8]) {
     if let Some(range) = headers.get(header::RANGE).and_then(|value| value.to_str().ok()) {
         for length in [0, 1, LENGTH as u64, u64::MAX] {
             match select(Some(range), length) {
-                Selection::Whole | Selection::Unsatisfiable => {}
-                Selection::Part { start, length: part } => {
+                RangeSelection::Whole | RangeSelection::Unsatisfiable => {}
+                RangeSelection::Part { start, length: part } => {
                     assert!(part > 0 && start.checked_add(part).is_some_and(|end| end <= length), "{range}");
                     assert!(range.bytes().skip(6).all(|b| b.is_ascii_digit() || b"- \t".contains(&b)), "{range:?}");
                 }
@@ -72,7 +72,7 @@ fn ask(method: &Method, headers: &HeaderMap) {
     let whole: Vec<u8> = (0..LENGTH).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let parts: Vec<Bytes> =
         [&whole[..10], &whole[10..10], &whole[10..999], &whole[999..]].map(Bytes::copy_from_slice).to_vec();
-    let content = Content { length: LENGTH as u64, etag: "tag".into(), content_type: "application/octet-stream" };
+    let content = ServedContent { length: LENGTH as u64, etag: "tag".into(), content_type: "application/octet-stream" };
     let response = answer_bytes(method, headers, &content, &parts);
     let (head, body) = response.into_parts();
     let text = |name: HeaderName| head.headers.get(name).map(|value| value.to_str().unwrap().to_owned());

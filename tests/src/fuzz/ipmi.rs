@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use firesteel_bmc::Credentials;
-use firesteel_bmc::ipmi::command::{self, BootFlags, Capabilities, Reply};
-use firesteel_bmc::ipmi::engine::{Engine, Event};
-use firesteel_bmc::ipmi::packet::{self, Frame, Message};
+use firesteel_bmc::BmcCredentials;
+use firesteel_bmc::ipmi::command::{self, AuthCapabilities, BootFlags, IpmiReply};
+use firesteel_bmc::ipmi::engine::{IpmiEngine, IpmiSessionEvent};
+use firesteel_bmc::ipmi::packet::{self, IpmiFrame, IpmiMessage};
 use firesteel_bmc::ipmi::sol::Console;
-use firesteel_bmc::ipmi::suite::{Keys, Numbers, Random, Suite};
+use firesteel_bmc::ipmi::suite::{IpmiSessionKeys, Numbers, SessionRandom, Suite};
 use firesteel_bmc::ipmi::{IpmiAddress, Privilege, fru};
 use firesteel_bmc_fakes::ipmi::FakeIpmi;
 use firesteel_control::ConsoleText;
@@ -39,17 +39,19 @@ pub(super) fn check(input: &[u8]) {
 
 fn parsers(bytes: &[u8]) {
     match packet::frame(bytes) {
-        Ok(Frame::Bare { message: text } | Frame::Plain { payload: text, .. }) => assert!(text.len() < bytes.len()),
-        Ok(Frame::Sealed { .. }) => assert!(packet::open(bytes, &keys()).is_err(), "nobody else has the keys"),
-        Ok(Frame::Console { .. }) => {
+        Ok(IpmiFrame::Bare { message: text } | IpmiFrame::Plain { payload: text, .. }) => {
+            assert!(text.len() < bytes.len())
+        }
+        Ok(IpmiFrame::Sealed { .. }) => assert!(packet::open(bytes, &keys()).is_err(), "nobody else has the keys"),
+        Ok(IpmiFrame::Console { .. }) => {
             assert!(packet::open_console(bytes, &keys()).is_err(), "nobody else has the keys");
         }
         Err(why) => super::assert_plain(why),
     }
-    if let Ok(message) = Message::read(bytes) {
-        assert_eq!(Message::read(&message.write()).as_ref(), Ok(&message));
+    if let Ok(message) = IpmiMessage::read(bytes) {
+        assert_eq!(IpmiMessage::read(&message.write()).as_ref(), Ok(&message));
     }
-    let fru::Identity { manufacturer, model, part, serial } = fru::identity(bytes);
+    let fru::FruIdentity { manufacturer, model, part, serial } = fru::identity(bytes);
     for text in [manufacturer, model, part, serial].into_iter().flatten() {
         super::assert_plain(&text);
     }
@@ -69,9 +71,10 @@ fn parsers(bytes: &[u8]) {
     if let Some(text) = command::guid_text(bytes) {
         assert_eq!(text.len(), 36);
     }
-    let _ = (command::power(bytes), Capabilities::read(bytes), command::fru_size(bytes), command::console_port(bytes));
+    let _ =
+        (command::power(bytes), AuthCapabilities::read(bytes), command::fru_size(bytes), command::console_port(bytes));
     if let Some((completion, data)) = bytes.split_first() {
-        let reply = Reply { completion: *completion, data: data.to_vec() };
+        let reply = IpmiReply { completion: *completion, data: data.to_vec() };
         if let Err(error) = reply.accepted("it") {
             super::assert_plain(&error.to_string());
         }
@@ -91,24 +94,27 @@ fn console(input: &[u8]) {
 
 /// Whatever comes in between: no session stands that the BMC does not know, and nothing goes on for ever.
 fn engine(input: &[u8]) {
-    let credentials = Credentials { username: "admin".into(), password: "secret".into() };
+    let credentials = BmcCredentials { username: "admin".into(), password: "secret".into() };
     let fake = FakeIpmi::new(credentials.clone(), 1);
     let mut now = Duration::ZERO;
-    let mut engine = Engine::new(&credentials, Privilege::Administrator, Random::from_seed(&[2; 32]), now).unwrap();
+    let mut engine =
+        IpmiEngine::new(&credentials, Privilege::Administrator, SessionRandom::from_seed(&[2; 32]), now).unwrap();
     let mut foreign = super::messages(input);
     for _ in 0..STEPS_MAX {
         if let Some(datagram) = foreign.next() {
             engine.receive(datagram, now);
         }
         match engine.take_event() {
-            Some(Event::Opened) => {
+            Some(IpmiSessionEvent::Opened) => {
                 while let Some(datagram) = engine.transmit() {
                     drop(fake.answer(&datagram));
                 }
                 return assert!(fake.state().sessions() > 0);
             }
-            Some(Event::Failed(error)) => return super::assert_plain(&error.to_string()),
-            Some(event @ (Event::Answered(_) | Event::Closed)) => panic!("{event:?} of a session that is not there"),
+            Some(IpmiSessionEvent::Failed(error)) => return super::assert_plain(&error.to_string()),
+            Some(event @ (IpmiSessionEvent::Answered(_) | IpmiSessionEvent::Closed)) => {
+                panic!("{event:?} of a session that is not there")
+            }
             None => {}
         }
         if let Some(datagram) = engine.transmit() {
@@ -123,7 +129,7 @@ fn engine(input: &[u8]) {
     panic!("a set-up goes on for ever");
 }
 
-fn keys() -> Keys {
+fn keys() -> IpmiSessionKeys {
     let numbers = Numbers {
         suite: Suite::Sha256,
         console_id: 1,
@@ -138,11 +144,11 @@ fn keys() -> Keys {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let credentials = Credentials { username: "admin".into(), password: "secret".into() };
+    let credentials = BmcCredentials { username: "admin".into(), password: "secret".into() };
     // All that a true BMC says while a session is opened, used and closed.
     let fake = FakeIpmi::new(credentials.clone(), 1);
-    let random = Random::from_seed(&[2; 32]);
-    let mut engine = Engine::new(&credentials, Privilege::Administrator, random, Duration::ZERO).unwrap();
+    let random = SessionRandom::from_seed(&[2; 32]);
+    let mut engine = IpmiEngine::new(&credentials, Privilege::Administrator, random, Duration::ZERO).unwrap();
     let mut answers = Vec::new();
     let mut requests = [command::chassis_status(), command::boot_flags(), command::read_fru(0, 32)].into_iter();
     loop {
@@ -154,18 +160,19 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         }
         match (engine.take_event(), requests.next()) {
             (Some(_), Some(request)) => engine.ask(&request, Duration::ZERO),
-            (Some(Event::Closed) | None, _) => break,
+            (Some(IpmiSessionEvent::Closed) | None, _) => break,
             (Some(_), None) => engine.close(Duration::ZERO),
         }
     }
     let all: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
     // Refusals of the set-up, for the tag that comes first in it.
-    let refused: Vec<Vec<u8>> = (0..=0x12).map(|status| packet::plain(0x11, &[0, status, 0, 0, 0, 0, 0, 0])).collect();
+    let refused: Vec<Vec<u8>> =
+        (0..=0x12).map(|status| packet::encode_plain(0x11, &[0, status, 0, 0, 0, 0, 0, 0])).collect();
     let refusals: Vec<&[u8]> = refused.iter().map(Vec::as_slice).collect();
     let mut seeds = vec![super::joined(&all), super::joined(&refusals)];
     seeds.extend(answers.iter().cloned());
     seeds.push(fru::with_product("Example", "Server 5", "SN-77"));
-    seeds.push(Message { to: 0x81, function: 7, from: 0x20, sequence: 1, command: 1, data: vec![0, 1, 2] }.write());
+    seeds.push(IpmiMessage { to: 0x81, function: 7, from: 0x20, sequence: 1, command: 1, data: vec![0, 1, 2] }.write());
     seeds.push(vec![1, 5, 0xa0, 0x04, 0, 0, 0]);
     let said: [&[u8]; 4] = [
         b"\x1b[2J\x1b[01;01H\x1b[=3hBdsDxe: loading Boot0001\r\n10%\x08\x08\x0820%\rdone\n",

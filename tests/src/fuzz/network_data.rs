@@ -34,7 +34,7 @@ pub(super) fn check(input: &[u8]) {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let plan = network_data::parse(OPENSTACK.as_bytes(), network_data::Format::OpenStack).unwrap();
+    let plan = network_data::parse(OPENSTACK.as_bytes(), network_data::NetworkFormat::OpenStack).unwrap();
     let own = serde_json::to_vec(&plan).unwrap();
     let active = NMSTATE.replace("type: vlan", "type: bond").replace("vlan: {", "link-aggregation: {");
     vec![OPENSTACK.into(), NMSTATE.into(), own, active.into(), b"{}".to_vec(), b"interfaces: []".to_vec()]

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, net::IpAddr};
 
 use firesteel_boot::{
-    AddressHolder, Asked, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal, Observation,
+    AddressHolder, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootScriptRequest, BootSeal, Observation,
     ServedBootFiles,
     observation::{Coverage, GRANTS_MAX},
 };
@@ -59,7 +59,7 @@ fn ask(boot: &mut Observation, first: &mut Option<IpAddr>, [_, holder, rule, fro
         _ => AddressHolder::Unleased,
     };
     let rule = if rule % 2 == 0 { AskerRule::Lease } else { AskerRule::FirstAsker };
-    let judged = boot.ask(&Asked { from, holder, rule, leased: Vec::new() });
+    let judged = boot.ask(&BootScriptRequest { from, holder, rule, leased: Vec::new() });
     match judged {
         Ok(BootAsker::Leased(address)) => assert!(holder == AddressHolder::Host && address == from),
         Ok(BootAsker::First(address)) => {

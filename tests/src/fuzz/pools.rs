@@ -1,9 +1,10 @@
 //! What pools are made of, and what clients ask for: the header Accept, machine configs, the versions served.
 
 use firesteel_ignition::{
-    self as ignition, SpecVersion, accept, down,
-    render::{Additions, Defaults, MachineConfig, RenderError, render, serve},
-    stub::spec2::{Duplicates, Options, Sectors, convert},
+    self as ignition, SpecVersion, downgrade,
+    render::{Additions, Defaults, PoolRenderError, RenderableConfig, render, serve},
+    stub::spec2::{DuplicatePolicy, Sectors, Spec2Options, convert},
+    version_negotiation,
 };
 use serde_json::Value;
 
@@ -11,12 +12,12 @@ use serde_json::Value;
 pub(super) fn check(input: &[u8]) {
     let mut messages = super::messages(input);
     let header = messages.next().and_then(|header| std::str::from_utf8(header).ok()).unwrap_or_default();
-    let asked = accept::negotiate(header);
-    let configs: Vec<MachineConfig> = messages.enumerate().map(machine).collect();
+    let asked = version_negotiation::negotiate(header);
+    let configs: Vec<RenderableConfig> = messages.enumerate().map(machine).collect();
     match render("worker", &configs, &Defaults::default()) {
         Err(error) => {
             super::assert_plain(&error.to_string());
-            if let RenderError::Contradiction { first, second, .. } = error {
+            if let PoolRenderError::Contradiction { first, second, .. } = error {
                 assert_ne!(first, second, "a contradiction is between two");
             }
         }
@@ -36,28 +37,28 @@ pub(super) fn check(input: &[u8]) {
     }
 }
 
-fn machine((index, config): (usize, &[u8])) -> MachineConfig {
-    MachineConfig {
+fn machine((index, config): (usize, &[u8])) -> RenderableConfig {
+    RenderableConfig {
         name: format!("{index:04}"),
         role: if index % 2 == 0 { "worker" } else { "web" }.to_owned(),
         config: Some(serde_json::from_slice(config).unwrap_or(Value::Null)),
-        ..MachineConfig::default()
+        ..RenderableConfig::default()
     }
 }
 
 /// What is served is valid in its version.
 fn served(config: &Value, version: SpecVersion) {
-    match down::convert(config.clone(), version) {
+    match downgrade::convert(config.clone(), version) {
         Err(error) => super::assert_plain(&error.to_string()),
         Ok(served) if version == SpecVersion::V2_2 => {
-            let options = Options { sectors: Sectors::Unknown, duplicates: Duplicates::Refused };
+            let options = Spec2Options { sectors: Sectors::Unknown, duplicates: DuplicatePolicy::Refused };
             if let Err(error) = convert(served, options) {
                 super::assert_plain(&error.to_string());
             }
         }
         Ok(served) => {
             assert_eq!(served["ignition"]["version"], version.text());
-            assert_eq!(down::convert(served.clone(), version).unwrap(), served, "once is enough");
+            assert_eq!(downgrade::convert(served.clone(), version).unwrap(), served, "once is enough");
         }
     }
 }

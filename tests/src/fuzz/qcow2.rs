@@ -3,7 +3,7 @@
 use std::io::{Cursor, Read};
 
 use firesteel_images::import::format::{Unsupported, detect};
-use firesteel_images::import::qcow2::Reader;
+use firesteel_images::import::qcow2::Qcow2Reader;
 
 /// More is not read of one image: an input of kilobytes can promise a disk of a terabyte.
 const READ_BYTES_MAX: u64 = 2 << 20;
@@ -14,14 +14,15 @@ pub(super) fn check(input: &[u8]) {
         Err(Unsupported::Empty) => assert!(input.is_empty()),
         Err(Unsupported::Known(_)) | Ok(_) => {}
     }
-    let Ok(mut reader) = Reader::open(Cursor::new(input)) else { return };
+    let Ok(mut reader) = Qcow2Reader::open(Cursor::new(input)) else { return };
     let header = reader.header().clone();
     assert!(header.disk_bytes > 0 && (9..=21).contains(&header.cluster_bits));
     assert!(u64::from(header.l1_entries) * 8 <= input.len() as u64, "the whole L1 table lies in the file");
     let wanted = header.disk_bytes.min(READ_BYTES_MAX);
     let whole = read(&mut reader, wanted, 64 << 10);
-    let pieces = Reader::open(Cursor::new(input)).map(|mut reader| read(&mut reader, wanted, 777)).unwrap();
-    let skipping = Reader::open(Cursor::new(input)).map(|mut reader| read_over_holes(&mut reader, wanted)).unwrap();
+    let pieces = Qcow2Reader::open(Cursor::new(input)).map(|mut reader| read(&mut reader, wanted, 777)).unwrap();
+    let skipping =
+        Qcow2Reader::open(Cursor::new(input)).map(|mut reader| read_over_holes(&mut reader, wanted)).unwrap();
     match (whole, pieces, skipping) {
         (Some(whole), Some(pieces), Some(skipping)) => {
             assert_eq!(whole.len() as u64, wanted, "neither shorter nor longer than the header says");
@@ -51,7 +52,7 @@ fn read(reader: &mut impl Read, bytes: u64, at_once: usize) -> Option<Vec<u8>> {
 }
 
 /// The same, where each cluster that is a hole is skipped.
-fn read_over_holes(reader: &mut Reader<Cursor<&[u8]>>, bytes: u64) -> Option<Vec<u8>> {
+fn read_over_holes(reader: &mut Qcow2Reader<Cursor<&[u8]>>, bytes: u64) -> Option<Vec<u8>> {
     let (mut out, cluster) = (Vec::new(), usize::try_from(reader.header().cluster_bytes()).unwrap());
     while (out.len() as u64) < bytes {
         let piece = cluster.min(usize::try_from(bytes).unwrap() - out.len());

@@ -1,7 +1,10 @@
 //! Receipts and public keys, as somebody hands them to an auditor.
 
 use firesteel_control::receipts::{
-    document::{Agent, Disk, Document, Done, Erased, FORM, Host, ObservedBoot, ObservedPower, Samples, Tried},
+    document::{
+        Agent, FORM, ObservedBoot, ObservedPower, ReceiptAction, ReceiptDisk, ReceiptDocument, ReceiptErasure,
+        ReceiptHost, ReceiptSamples, ReceiptTriedMethod,
+    },
     file::{self, public_pem, sign},
 };
 use jiff::Timestamp;
@@ -30,13 +33,19 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     texts.into_iter().map(String::into_bytes).collect()
 }
 
-fn document() -> Document {
+fn document() -> ReceiptDocument {
     let text = str::to_owned;
     let at = Timestamp::from_second(1_800_000_000).unwrap();
-    Document {
+    ReceiptDocument {
         receipt: text(FORM),
         key_sha256: text("00"),
-        host: Host { namespace: text("n"), name: text("h"), uid: text("u"), smbios_uuid: text(""), serial: text("") },
+        host: ReceiptHost {
+            namespace: text("n"),
+            name: text("h"),
+            uid: text("u"),
+            smbios_uuid: text(""),
+            serial: text(""),
+        },
         attempt: 3,
         plan: 2,
         step: 0,
@@ -49,7 +58,7 @@ fn document() -> Document {
             not_seen: vec![text("the lease")],
             ..ObservedBoot::default()
         }),
-        disk: Disk {
+        disk: ReceiptDisk {
             model: text("M"),
             serial: text("S"),
             wwn: text(""),
@@ -57,14 +66,14 @@ fn document() -> Document {
             by_path: text(""),
             device: text(""),
         },
-        done: Done::Erased(Erased {
+        done: ReceiptAction::Erased(ReceiptErasure {
             policy: text("full"),
             method: text("overwrite"),
             grade: text("unverified"),
             claimed: Some(text("clear")),
             drive_log: vec![text("ff")],
-            samples: Samples { told_before: 1, blank_before: 2, canaries: 3, read_back: 4, blank_after: 5 },
-            tried: vec![Tried { method: text("m"), why: text("w"), lied: true }],
+            samples: ReceiptSamples { told_before: 1, blank_before: 2, canaries: 3, read_back: 4, blank_after: 5 },
+            tried: vec![ReceiptTriedMethod { method: text("m"), why: text("w"), lied: true }],
             left_out: Vec::new(),
             overridden: Vec::new(),
         }),

@@ -2,21 +2,21 @@
 
 use firesteel_bmc::address::own_path;
 use firesteel_bmc::decide::{
-    BootMode, BootWish, PowerAction, PowerPlan, Target, boot_difference, etag_ladder, plan_boot, plan_power,
+    BmcBootMode, BootWish, NextBootSource, PowerAction, PowerPlan, boot_difference, etag_ladder, plan_boot, plan_power,
 };
-use firesteel_bmc::model::{self, ServiceRoot, System};
-use firesteel_bmc::quirks::{Identity, quirks_of};
-use firesteel_bmc::{Address, PowerState};
+use firesteel_bmc::model::{self, RedfishSystem, ServiceRoot};
+use firesteel_bmc::quirks::{QuirkSubject, quirks_of};
+use firesteel_bmc::{BmcUrl, PowerState};
 
 pub(super) fn check(input: &[u8]) {
     model::check(input);
     if let Some(message) = model::error_message(input) {
         super::assert_plain(&message);
     }
-    if let Ok(system) = serde_json::from_slice::<System>(input) {
+    if let Ok(system) = serde_json::from_slice::<RedfishSystem>(input) {
         // The same bytes as what the service says of itself: each row of quirks is reached.
         let root = serde_json::from_slice::<ServiceRoot>(input).unwrap_or_default();
-        let quirks = quirks_of(&Identity::of(&root, &system));
+        let quirks = quirks_of(&QuirkSubject::of(&root, &system));
         let state = PowerState::of(&system);
         for action in PowerAction::ALL {
             match plan_power(&system, action, quirks) {
@@ -26,7 +26,7 @@ pub(super) fn check(input: &[u8]) {
             }
         }
         for (target, mode) in
-            Target::ALL.into_iter().flat_map(|target| [(target, None), (target, Some(BootMode::Uefi))])
+            NextBootSource::ALL.into_iter().flat_map(|target| [(target, None), (target, Some(BmcBootMode::Uefi))])
         {
             let wish = BootWish { mode, http_uri: Some("http://192.0.2.1/x"), ..BootWish::once(target) };
             match plan_boot(&system, &wish, quirks) {
@@ -45,8 +45,8 @@ pub(super) fn check(input: &[u8]) {
     if own_path(text).is_some() {
         stays(text);
     }
-    if let Ok(address) = Address::parse(text) {
-        assert_eq!(Address::parse(&address.to_string()).as_ref(), Ok(&address));
+    if let Ok(address) = BmcUrl::parse(text) {
+        assert_eq!(BmcUrl::parse(&address.to_string()).as_ref(), Ok(&address));
         assert!(matches!(address.origin().scheme(), "http" | "https") && address.origin().path() == "/");
         assert!(address.origin().username().is_empty() && address.origin().password().is_none());
         if let Some(system) = address.system() {

@@ -1,6 +1,6 @@
 //! Methods, paths and queries of the API, and Accept headers.
 
-use firesteel_kube::route::{self, Route};
+use firesteel_kube::route::{self, ApiRoute};
 use firesteel_kube::{LabelSelector, Query, negotiate};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(super) fn check(input: &[u8]) {
         Ok(query) => query,
         Err(status) => return assert!((400..500).contains(&status.code), "{status:?}"),
     };
-    if let Route::Objects(found) = route::route(method, path, &query) {
+    if let ApiRoute::Objects(found) = route::route(method, path, &query) {
         let parts = [&found.group, &found.version, &found.namespace, &found.plural, &found.name, &found.subresource];
         for part in parts {
             assert!(!part.contains(['/', '\0']) && !matches!(part.as_str(), "." | ".."), "{part:?}");
@@ -39,7 +39,7 @@ pub(super) fn check(input: &[u8]) {
             for part in [&found.plural, &found.name, &found.subresource].into_iter().filter(|part| !part.is_empty()) {
                 made.extend(["/", part]);
             }
-            assert_eq!(route::route(method, &made, &query), Route::Objects(found), "{made}");
+            assert_eq!(route::route(method, &made, &query), ApiRoute::Objects(found), "{made}");
         }
     }
     if let Some(selector) = query.label_selector.as_deref().and_then(|text| LabelSelector::parse(text).ok()) {

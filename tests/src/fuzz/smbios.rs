@@ -6,7 +6,7 @@ use firesteel_inspect::{
 };
 use firesteel_wire::{
     limits::{FIELD_BYTES_MAX, MANAGEMENT_MAX, MODULES_MAX, PROCESSORS_MAX},
-    parts::{Capabilities, Parts},
+    parts::{DiskCapabilities, HardwareParts},
 };
 
 pub(super) fn check(input: &[u8]) {
@@ -21,7 +21,7 @@ pub(super) fn check(input: &[u8]) {
     }
     assert!(bytes <= input.len(), "no byte is read twice");
     parts(input);
-    let mut can = Capabilities::default();
+    let mut can = DiskCapabilities::default();
     capabilities::add_provisioning(&mut can, input);
     if let Some(identify) = input.first_chunk::<512>() {
         capabilities::add_ata(&mut can, identify);
@@ -43,21 +43,21 @@ fn parts(table: &[u8]) {
     let (processors, _) = processor::processors(table);
     let management = management::interfaces(table);
     assert!(processors.len() <= PROCESSORS_MAX && management.len() <= MANAGEMENT_MAX);
-    let platform::Model { version, sku, family } = platform::model(table);
+    let platform::PlatformModel { version, sku, family } = platform::model(table);
     for text in [version, sku, family, platform::firmware_release(table)] {
         super::assert_plain(&text);
     }
-    let parts = Parts {
+    let parts = HardwareParts {
         board: platform::board(table),
         chassis: platform::chassis(table),
         processors,
         memory: memory::array(table),
         modules,
         management,
-        ..Parts::default()
+        ..HardwareParts::default()
     };
     let sent = serde_json::to_string(&parts).unwrap();
-    assert_eq!(serde_json::from_str::<Parts>(&sent).unwrap(), parts, "what is sent is what was read");
+    assert_eq!(serde_json::from_str::<HardwareParts>(&sent).unwrap(), parts, "what is sent is what was read");
 }
 
 fn structure(kind: u8, formatted: &[u8], strings: &str) -> Vec<u8> {

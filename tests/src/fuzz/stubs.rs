@@ -1,13 +1,13 @@
 //! User data of owners: read in every form, brought from spec 2 to 3.2, its CA rotated.
 
 use firesteel_ignition::{
-    self as ignition, Authority,
+    self as ignition, StubAuthority,
     stub::{
-        authority::{CaState, rotate},
-        form::{self, Form, Lines, Read, USER_DATA_BYTES_MAX},
-        make::{CONFIG_PORT, Endpoint, StubSpec, managed},
+        authority::{StubCaChange, rotate},
+        form::{self, Base64Layout, ParsedUserData, USER_DATA_BYTES_MAX, UserDataForm},
+        managed_stub::{CONFIG_PORT, Endpoint, StubSpec, managed},
         spec2::Sectors,
-        upgrade::{Ours, Upgrade, upgrade},
+        upgrade::{Upgrade, UpgradeTargets, upgrade},
     },
 };
 
@@ -19,9 +19,9 @@ fn endpoint() -> Endpoint {
 }
 
 pub(super) fn check(input: &[u8]) {
-    let authority = Authority::new(&format!("{NEW}{OLD}"), &[OLD]).unwrap();
-    let ours = Ours { endpoints: &[endpoint()], authority: Some(&authority), sectors: Sectors::Bytes512 };
-    let Ok(Read::Json { text, form }) = form::read(input) else {
+    let authority = StubAuthority::new(&format!("{NEW}{OLD}"), &[OLD]).unwrap();
+    let ours = UpgradeTargets { endpoints: &[endpoint()], authority: Some(&authority), sectors: Sectors::Bytes512 };
+    let Ok(ParsedUserData::Json { text, form }) = form::read(input) else {
         if let Upgrade::Refused(error) = upgrade(input, &ours) {
             super::assert_plain(&error.to_string());
         }
@@ -30,14 +30,16 @@ pub(super) fn check(input: &[u8]) {
     assert!(text.len() <= ignition::CONFIG_BYTES_MAX, "nothing grows past its bound");
     let again = form::write(&text, form);
     assert!(again.len() <= USER_DATA_BYTES_MAX * 2);
-    let Ok(Read::Json { text: same, .. }) = form::read(&again) else { panic!("what was written is read") };
+    let Ok(ParsedUserData::Json { text: same, .. }) = form::read(&again) else { panic!("what was written is read") };
     assert_eq!(same, text);
     match upgrade(input, &ours) {
         Upgrade::Ignored(_) => panic!("JSON is not cloud-init's"),
-        Upgrade::Unchanged { authority: state, .. } => assert_ne!(state, CaState::Rotated),
+        Upgrade::Unchanged { authority: state, .. } => assert_ne!(state, StubCaChange::Rotated),
         Upgrade::Refused(error) => super::assert_plain(&error.to_string()),
         Upgrade::Changed(change) => {
-            let Ok(Read::Json { text: changed, form: kept }) = form::read(&change.bytes) else { panic!("a form") };
+            let Ok(ParsedUserData::Json { text: changed, form: kept }) = form::read(&change.bytes) else {
+                panic!("a form")
+            };
             assert_eq!(kept.gzip, form.gzip);
             if change.from_version == change.to_version {
                 assert_one_value_differs(&text, &changed);
@@ -54,7 +56,7 @@ pub(super) fn check(input: &[u8]) {
 
 /// The texts are the same up to one place and after it.
 fn assert_one_value_differs(before: &str, after: &str) {
-    let new = Authority::new(&format!("{NEW}{OLD}"), &[]).unwrap();
+    let new = StubAuthority::new(&format!("{NEW}{OLD}"), &[]).unwrap();
     let stub = managed("w", &endpoint(), &new, StubSpec::V3_2).unwrap();
     let value = stub.rsplit_once("\"source\":").unwrap().1.trim_end_matches(['}', ']']).to_owned();
     let fits = after.match_indices(&value).any(|(at, _)| {
@@ -65,15 +67,15 @@ fn assert_one_value_differs(before: &str, after: &str) {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let old = Authority::new(OLD, &[]).unwrap();
+    let old = StubAuthority::new(OLD, &[]).unwrap();
     let made = |spec| managed("worker", &endpoint(), &old, spec).unwrap();
     let (new, two) = (made(StubSpec::V3_2), made(StubSpec::V2_2));
-    let lines = |width| Some(Lines { width, ended: true });
+    let lines = |width| Some(Base64Layout { width, ended: true });
     let mut seeds = vec![
-        form::write(&new, Form::PLAIN),
-        form::write(&new, Form { gzip: true, base64: None }),
-        form::write(&new, Form { gzip: true, base64: lines(Some(76)) }),
-        form::write(&two, Form { gzip: false, base64: lines(None) }),
+        form::write(&new, UserDataForm::PLAIN),
+        form::write(&new, UserDataForm { gzip: true, base64: None }),
+        form::write(&new, UserDataForm { gzip: true, base64: lines(Some(76)) }),
+        form::write(&two, UserDataForm { gzip: false, base64: lines(None) }),
     ];
     seeds.extend(
         [

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use firesteel_tftp::{Answer, Event, FailReason, Limits, Listener, Output, Transfer, base_name, normalise};
+use firesteel_tftp::{
+    FailReason, TftpLimits, TftpListener, TftpRequestOutcome, Transfer, TransferEvent, TransferOutput, base_name,
+    normalise,
+};
 
 use super::{joined, messages};
 
@@ -26,19 +29,19 @@ pub(super) fn check(input: &[u8]) {
     let mut now = Instant::now();
     let client: SocketAddr = "10.77.0.50:2000".parse().unwrap();
     let file = Bytes::from(vec![0x5a; 5000]);
-    let mut listener = Listener::new(Limits::default());
+    let mut listener = TftpListener::new(TftpLimits::default());
     let request = messages.next().unwrap_or_default();
     let answer = listener.handle_packet(now, client, &[], request, |_, path| {
         super::assert_plain(path);
         Some(file.clone())
     });
     match answer {
-        Answer::Ignore(_) => {}
-        Answer::Refuse { packet, event } => {
+        TftpRequestOutcome::Ignore(_) => {}
+        TftpRequestOutcome::Refuse { packet, event } => {
             assert!(packet.starts_with(&[0, 5]) && packet.len() < 100, "an error is short");
-            assert!(matches!(event, Event::Refused { .. }));
+            assert!(matches!(event, TransferEvent::Refused { .. }));
         }
-        Answer::Start { id, mut transfer, .. } => {
+        TftpRequestOutcome::Start { id, mut transfer, .. } => {
             let before = drain(&mut transfer, &file);
             assert!(before <= 2, "{before} packets to an address that has not answered");
             for message in messages {
@@ -68,7 +71,7 @@ fn drain(transfer: &mut Transfer, file: &[u8]) -> usize {
     let mut packets = 0;
     while let Some(output) = transfer.poll_output() {
         match output {
-            Output::Send(packet) => {
+            TransferOutput::Send(packet) => {
                 packets += 1;
                 assert!(packets <= PACKETS_AT_ONCE_MAX, "at most a window at once");
                 assert!(packet.len() <= PACKET_BYTES_MAX);
@@ -78,8 +81,10 @@ fn drain(transfer: &mut Transfer, file: &[u8]) -> usize {
                     assert_eq!(data, &file[start..(start + blksize).min(file.len())], "block {block}");
                 }
             }
-            Output::Event(Event::Failed { reason: FailReason::Aborted(text), .. }) => super::assert_plain(&text),
-            Output::Event(_) => {}
+            TransferOutput::Event(TransferEvent::Failed { reason: FailReason::Aborted(text), .. }) => {
+                super::assert_plain(&text)
+            }
+            TransferOutput::Event(_) => {}
         }
     }
     packets

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use firesteel_agent::decide::{Mind, Next};
+use firesteel_agent::decider::{AgentAction, AgentDecider};
 use firesteel_wire::limits::STEPS_MAX;
-use firesteel_wire::{Hello, HelloReply, Inventory, Receipt, Refusal, Report, ReportReply, Seed, Step, Verdict};
+use firesteel_wire::{
+    AgentInstruction, AgentReport, Hello, HelloReply, Inventory, PlanStep, RefusalReply, ReportReply, Seed, StepReceipt,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Stands for the token in inputs; must never show in what is printed.
@@ -12,12 +14,12 @@ const TOKEN: &str = "SEALED-TOKEN";
 
 pub(super) fn check(input: &[u8]) {
     again::<Inventory>(input);
-    again::<Receipt>(input);
-    again::<Refusal>(input);
+    again::<StepReceipt>(input);
+    again::<RefusalReply>(input);
     if let Some(hello) = again::<Hello>(input) {
         hidden(&hello.token, &hello);
     }
-    if let Some(report) = again::<Report>(input) {
+    if let Some(report) = again::<AgentReport>(input) {
         hidden(&report.token, &report);
     }
     if let Some(seed) = again::<Seed>(input) {
@@ -26,7 +28,7 @@ pub(super) fn check(input: &[u8]) {
     for verdict in [
         again::<HelloReply>(input).map(|reply| reply.verdict),
         again::<ReportReply>(input).map(|reply| reply.verdict),
-        again::<Verdict>(input),
+        again::<AgentInstruction>(input),
     ]
     .into_iter()
     .flatten()
@@ -71,16 +73,16 @@ fn hidden(token: &str, message: &(impl std::fmt::Debug + Serialize)) {
 }
 
 /// The agent starts a plan only of its attempt, once, with few steps.
-fn obey(verdict: &Verdict) {
-    let mut mind = Mind::new(1, 0);
+fn obey(verdict: &AgentInstruction) {
+    let mut mind = AgentDecider::new(1, 0);
     let first = mind.handle_verdict(verdict, false);
-    if let Verdict::Plan { plan } = verdict {
+    if let AgentInstruction::Plan { plan } = verdict {
         let fits = plan.attempt == 1 && (1..=STEPS_MAX).contains(&plan.steps.len()) && plan.number > 0;
-        assert_eq!(matches!(first, Next::Start(_)), fits, "{first:?}");
-        assert!(!matches!(mind.handle_verdict(verdict, false), Next::Start(_)), "a number is started once");
+        assert_eq!(matches!(first, AgentAction::Start(_)), fits, "{first:?}");
+        assert!(!matches!(mind.handle_verdict(verdict, false), AgentAction::Start(_)), "a number is started once");
         for step in &plan.steps {
             assert!(!step.is_destructive() || step.disk().is_some(), "what destroys names its disk");
-            if let Step::HandOff { forms: Some(forms), .. } = step {
+            if let PlanStep::HandOff { forms: Some(forms), .. } = step {
                 let is_good = forms.check().is_ok();
                 assert!(!is_good || !forms.offers().is_empty(), "a form has something to hand over");
             }

@@ -1,7 +1,7 @@
 //! A host's BMC: a Redfish service with a memory, beside the appliance. No machine is behind it: a test says what its
 //! host does, and looks at what the appliance had it do.
 
-use firesteel_bmc::{Credentials, PowerState};
+use firesteel_bmc::{BmcCredentials, PowerState};
 use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_tests::field::mac;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ impl Bmc {
     /// Starts one with these quirks for a machine that is off.
     pub(crate) fn start(machine: u8, quirks: &Value) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let login = Credentials { username: USER.into(), password: PASSWORD.into() };
+        let login = BmcCredentials { username: USER.into(), password: PASSWORD.into() };
         let fake = Fake::new(login, mac(machine).0);
         fake.state().set_quirks(serde_json::from_value(quirks.clone()).unwrap());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();

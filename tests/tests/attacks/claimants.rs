@@ -12,7 +12,7 @@ use firesteel_tests::{
     hostile::Hostile,
     network::Dhcp,
 };
-use firesteel_wire::{Program, Verdict};
+use firesteel_wire::{AgentInstruction, Program};
 use serde_json::{Value, json};
 
 use crate::{CLASS, host_agent::HostAgent, judge, with_hostile};
@@ -63,7 +63,9 @@ fn are_shown(field: &Field, keys: [&str; 2]) {
 /// What the bound agent is given next.
 fn gets(field: &Field, agent: &mut HostAgent) -> &'static str {
     match agent.reply(field) {
-        (200, Some(reply)) if reply.hold.is_some() && reply.verdict == Verdict::Continue => "200, hold, no plan",
+        (200, Some(reply)) if reply.hold.is_some() && reply.verdict == AgentInstruction::Continue => {
+            "200, hold, no plan"
+        }
         (200, _) => "200",
         (410, _) => "410",
         (status, _) => panic!("{status}"),

@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_appliance::serve::at_rest::{self, KeyFile};
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
-use firesteel_store::{Durability, GroupResource, Key, Op};
+use firesteel_appliance::serve::sealing::{self, KeyFile};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
+use firesteel_store::{Durability, GroupResource, ObjectKey, Op};
 use firesteel_tests::{
     field::{self, Field, RELAY, dhcp_socket, host_mac, mac},
     flood::{Flood, HOSTS, made_up},
@@ -236,7 +236,7 @@ fn name(number: u64) -> String {
 /// Leaves a full table of machines in the store, each heard a second after the one before.
 fn remember(data: &Path) {
     let database = data.join("resources.db");
-    let key_file = KeyFile::open(&data.join(at_rest::DEFAULT_FILE), &database).unwrap();
+    let key_file = KeyFile::open(&data.join(sealing::DEFAULT_FILE), &database).unwrap();
     let store = key_file.open_store(&database, Durability::Nothing).unwrap();
     let kind = GroupResource::new("firesteel.dev", "discoveredhosts");
     let machine = |number: u64| {
@@ -250,7 +250,7 @@ fn remember(data: &Path) {
             object["status"]["uncleaned"] =
                 json!({"host": "default/gone", "disk": "d", "ofTenant": true, "reason": "r", "at": seen});
         }
-        Op::Create { key: Key::new(&kind, "", &name(number)), value: object.to_string().into() }
+        Op::Create { key: ObjectKey::new(&kind, "", &name(number)), value: object.to_string().into() }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -279,7 +279,7 @@ struct Rom {
 
 impl Rom {
     fn new(number: u16, begins_at: Instant) -> Self {
-        let mut message = Packet::new(Operation::Request, 0x1000_0000 + u32::from(number), host_mac(number));
+        let mut message = Packet::new(DhcpOperation::Request, 0x1000_0000 + u32::from(number), host_mac(number));
         message.broadcast = true;
         message.options.set_message_type(MessageType::Discover);
         Self { begins_at, message, sent: 0, sent_at: begins_at, is_over: false, has_address: false }
@@ -342,7 +342,8 @@ fn lease_all(field: &Field) -> usize {
                 }
             }
             while let Ok(length) = socket.recv(&mut buffer) {
-                let reply = wire::decode(&buffer[..length]).ok().filter(|reply| reply.operation == Operation::Reply);
+                let reply =
+                    wire::decode(&buffer[..length]).ok().filter(|reply| reply.operation == DhcpOperation::Reply);
                 if let Some((reply, rom)) = reply.and_then(|reply| roms.get_mut(&reply.xid).map(|rom| (reply, rom))) {
                     rom.hears(&reply, Instant::now());
                 }

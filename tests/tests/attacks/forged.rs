@@ -7,7 +7,7 @@ use firesteel_tests::{
     hostile::Hostile,
     network::Dhcp,
 };
-use firesteel_wire::{Evidence, Receipt};
+use firesteel_wire::{Evidence, StepReceipt};
 use serde_json::{Value, json};
 
 use crate::{CLASS, host_agent::HostAgent, judge, with_hostile};
@@ -15,7 +15,7 @@ use crate::{CLASS, host_agent::HostAgent, judge, with_hostile};
 const WANTS: &str = "a host that is called provisioned";
 const SECRET: &str = "user-data";
 
-type Forge = fn(&mut Vec<Receipt>);
+type Forge = fn(&mut Vec<StepReceipt>);
 
 /// Each forgery, and what the host says of it.
 const FORGED: [(&str, &str, Forge); 9] = [

@@ -8,8 +8,8 @@ use firesteel_tests::{
     network::AGENT,
 };
 use firesteel_wire::{
-    Disk, Evidence, HelloReply, Inventory, Plan, Program, Receipt, ReportReply, Step, StepReport, StepState, System,
-    Table, Verdict, receipt::UptimeSpan,
+    AgentInstruction, AgentPlan, Evidence, HelloReply, Inventory, InventoryDisk, InventorySystem, PartitionTableRecord,
+    PlanStep, Program, ReportReply, StepReceipt, StepReport, StepState, receipt::UptimeSpan,
 };
 use ring::digest::{SHA256, digest};
 use tokio::runtime::Runtime;
@@ -23,12 +23,12 @@ pub(crate) struct HostAgent {
     runtime: Runtime,
     line: AgentLine,
     /// What its inspections find.
-    disks: Vec<Disk>,
+    disks: Vec<InventoryDisk>,
     /// The newest plan, and the receipts of all.
-    plan: Plan,
-    receipts: Vec<Receipt>,
+    plan: AgentPlan,
+    receipts: Vec<StepReceipt>,
     /// What it was answered last.
-    verdict: Verdict,
+    verdict: AgentInstruction,
     /// Why it is to change no disk, by that answer.
     hold: Option<String>,
 }
@@ -50,9 +50,9 @@ impl HostAgent {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
             line: AgentLine::new(&field.appliance.data(), &mac(machine).to_string(), boot),
             disks: vec![honest::disk()],
-            plan: Plan { number: 0, attempt: 0, steps: Vec::new() },
+            plan: AgentPlan { number: 0, attempt: 0, steps: Vec::new() },
             receipts: Vec::new(),
-            verdict: Verdict::Continue,
+            verdict: AgentInstruction::Continue,
             hold: None,
         }
     }
@@ -113,7 +113,7 @@ impl HostAgent {
             report.idle = true;
             let reply: ReportReply =
                 field.there(|| runtime.block_on(async { line.report(&report).await.json().await.unwrap() }));
-            if let Verdict::Plan { .. } = reply.verdict {
+            if let AgentInstruction::Plan { .. } = reply.verdict {
                 return;
             }
         }
@@ -126,7 +126,8 @@ impl HostAgent {
         let evidence = Evidence::Inspected { inventory: inventory(uuid, serial) };
         let step = "inspect".to_owned();
         report.plan = 1;
-        report.receipts = vec![Receipt { plan: 1, index: 0, step, started_ms: 1, ended_ms: 2, span: None, evidence }];
+        report.receipts =
+            vec![StepReceipt { plan: 1, index: 0, step, started_ms: 1, ended_ms: 2, span: None, evidence }];
         report.steps = vec![step_done(0, "inspect", false)];
         field.there(|| runtime.block_on(line.report(&report)).status().as_u16())
     }
@@ -184,8 +185,8 @@ impl HostAgent {
     /// Whether its newest plan writes an image.
     pub(crate) fn is_to_write(&self) -> bool {
         let is_next = match &self.verdict {
-            Verdict::Plan { plan } => writes(plan),
-            Verdict::Continue | Verdict::Abort { .. } => false,
+            AgentInstruction::Plan { plan } => writes(plan),
+            AgentInstruction::Continue | AgentInstruction::Abort { .. } => false,
         };
         is_next || writes(&self.plan)
     }
@@ -193,7 +194,7 @@ impl HostAgent {
     /// A file that its newest plan hands over to the boot partition.
     pub(crate) fn handed_over(&self, path: &str) -> String {
         let forms = self.plan.steps.iter().find_map(|step| {
-            let Step::HandOff { forms, .. } = step else { return None };
+            let PlanStep::HandOff { forms, .. } = step else { return None };
             forms.as_deref()
         });
         let boot = forms.unwrap().boot_partition.as_ref().unwrap();
@@ -211,7 +212,7 @@ impl HostAgent {
 
     /// Says hello, and carries plans out as they come, up to one that writes an image: it shows what `forge` makes of that
     /// one's receipts, and leaves. Returns the disks as they are then.
-    pub(crate) fn install(&mut self, field: &Field, forge: fn(&mut Vec<Receipt>)) -> Vec<Disk> {
+    pub(crate) fn install(&mut self, field: &Field, forge: fn(&mut Vec<StepReceipt>)) -> Vec<InventoryDisk> {
         self.begin(field);
         self.work(field, writes, forge);
         self.disks.clone()
@@ -219,7 +220,7 @@ impl HostAgent {
 
     /// Says hello from a machine with these disks, and carries plans out as they come, up to one that erases: it shows
     /// what `forge` makes of that one's receipts, and stays.
-    pub(crate) fn erase(&mut self, field: &Field, disks: Vec<Disk>, forge: fn(&mut Vec<Receipt>)) {
+    pub(crate) fn erase(&mut self, field: &Field, disks: Vec<InventoryDisk>, forge: fn(&mut Vec<StepReceipt>)) {
         self.disks = disks;
         self.begin(field);
         self.work(field, erases, forge);
@@ -240,32 +241,32 @@ impl HostAgent {
     }
 
     /// Carries plans out as they come, up to the last one, whose receipts are forged.
-    fn work(&mut self, field: &Field, is_last: fn(&Plan) -> bool, forge: fn(&mut Vec<Receipt>)) {
+    fn work(&mut self, field: &Field, is_last: fn(&AgentPlan) -> bool, forge: fn(&mut Vec<StepReceipt>)) {
         self.follow(field, is_last);
         self.carry_out(forge);
         self.show(field, true);
     }
 
     /// Carries plans out as they come, up to the last one, which it has begun.
-    fn follow(&mut self, field: &Field, is_last: fn(&Plan) -> bool) {
+    fn follow(&mut self, field: &Field, is_last: fn(&AgentPlan) -> bool) {
         loop {
-            match std::mem::replace(&mut self.verdict, Verdict::Continue) {
-                Verdict::Plan { plan } if plan.number != self.plan.number => {
+            match std::mem::replace(&mut self.verdict, AgentInstruction::Continue) {
+                AgentInstruction::Plan { plan } if plan.number != self.plan.number => {
                     self.plan = plan;
                     if is_last(&self.plan) {
                         return;
                     }
                     self.carry_out(|_| {});
                 }
-                Verdict::Plan { .. } | Verdict::Continue => {}
-                Verdict::Abort { reason } => panic!("the agent is to stop: {reason}"),
+                AgentInstruction::Plan { .. } | AgentInstruction::Continue => {}
+                AgentInstruction::Abort { reason } => panic!("the agent is to stop: {reason}"),
             }
             self.show(field, false);
         }
     }
 
     /// Ends the plan that it has begun, with receipts as `forge` leaves them.
-    fn carry_out(&mut self, forge: fn(&mut Vec<Receipt>)) {
+    fn carry_out(&mut self, forge: fn(&mut Vec<StepReceipt>)) {
         let mut own = carried_out(&self.plan, &self.disks);
         forge(&mut own);
         self.receipts.extend(own);
@@ -292,9 +293,13 @@ impl HostAgent {
     fn change_disks(&mut self) {
         for step in &self.plan.steps {
             let table = match step {
-                Step::WriteImage { disk_guid, .. } => Table::Gpt { guid: disk_guid.clone() },
-                Step::ClearMetadata { .. } | Step::EraseDisk { .. } => Table::None,
-                Step::Inspect | Step::HandOff { .. } | Step::SetBootEntry { .. } | Step::Reboot | Step::PowerOff => {
+                PlanStep::WriteImage { disk_guid, .. } => PartitionTableRecord::Gpt { guid: disk_guid.clone() },
+                PlanStep::ClearMetadata { .. } | PlanStep::EraseDisk { .. } => PartitionTableRecord::None,
+                PlanStep::Inspect
+                | PlanStep::HandOff { .. }
+                | PlanStep::SetBootEntry { .. }
+                | PlanStep::Reboot
+                | PlanStep::PowerOff => {
                     continue;
                 }
             };
@@ -305,33 +310,33 @@ impl HostAgent {
 
 /// What is found in a machine of this UUID and serial number without disks.
 fn inventory(uuid: &str, serial: &str) -> Inventory {
-    let system = System { uuid: uuid.to_owned(), serial: serial.to_owned(), ..System::default() };
+    let system = InventorySystem { uuid: uuid.to_owned(), serial: serial.to_owned(), ..InventorySystem::default() };
     Inventory { system, ..Inventory::default() }
 }
 
-fn inspects(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step, Step::Inspect))
+fn inspects(plan: &AgentPlan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, PlanStep::Inspect))
 }
 
-fn writes(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step, Step::WriteImage { .. }))
+fn writes(plan: &AgentPlan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, PlanStep::WriteImage { .. }))
 }
 
-fn erases(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step, Step::EraseDisk { .. }))
+fn erases(plan: &AgentPlan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, PlanStep::EraseDisk { .. }))
 }
 
-fn switches_off(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step, Step::PowerOff))
+fn switches_off(plan: &AgentPlan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, PlanStep::PowerOff))
 }
 
-fn leaves(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step, Step::Reboot | Step::PowerOff))
+fn leaves(plan: &AgentPlan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, PlanStep::Reboot | PlanStep::PowerOff))
 }
 
 /// What an honest agent shows of a plan on a machine with these disks.
-fn carried_out(plan: &Plan, disks: &[Disk]) -> Vec<Receipt> {
-    let receipt = |(index, step): (u32, &Step)| Receipt {
+fn carried_out(plan: &AgentPlan, disks: &[InventoryDisk]) -> Vec<StepReceipt> {
+    let receipt = |(index, step): (u32, &PlanStep)| StepReceipt {
         plan: plan.number,
         index,
         step: step.name().to_owned(),
@@ -339,24 +344,24 @@ fn carried_out(plan: &Plan, disks: &[Disk]) -> Vec<Receipt> {
         ended_ms: 2,
         span: Some(UptimeSpan { began_ms: 1000 * u64::from(index), ended_ms: 1000 * u64::from(index) + 900 }),
         evidence: match step {
-            Step::Inspect => {
+            PlanStep::Inspect => {
                 Evidence::Inspected { inventory: Inventory { disks: disks.to_vec(), ..inventory(UUID, SERIAL) } }
             }
-            Step::ClearMetadata { .. }
-            | Step::EraseDisk { .. }
-            | Step::WriteImage { .. }
-            | Step::HandOff { .. }
-            | Step::SetBootEntry { .. }
-            | Step::Reboot
-            | Step::PowerOff => honest::evidence(step, disks),
+            PlanStep::ClearMetadata { .. }
+            | PlanStep::EraseDisk { .. }
+            | PlanStep::WriteImage { .. }
+            | PlanStep::HandOff { .. }
+            | PlanStep::SetBootEntry { .. }
+            | PlanStep::Reboot
+            | PlanStep::PowerOff => honest::evidence(step, disks),
         },
     };
     (0..).zip(&plan.steps).map(receipt).collect()
 }
 
 /// All steps of a plan, done.
-fn done(plan: &Plan) -> Vec<StepReport> {
-    let step = |(index, step): (u32, &Step)| step_done(index, step.name(), step.is_destructive());
+fn done(plan: &AgentPlan) -> Vec<StepReport> {
+    let step = |(index, step): (u32, &PlanStep)| step_done(index, step.name(), step.is_destructive());
     (0..).zip(&plan.steps).map(step).collect()
 }
 

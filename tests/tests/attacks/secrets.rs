@@ -11,8 +11,8 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_appliance::serve::at_rest::held;
-use firesteel_store::{GroupResource, Key, Keyring, Op, Store};
+use firesteel_appliance::serve::sealing::data_at_rest;
+use firesteel_store::{GroupResource, ObjectKey, Op, SealingKeys, Store};
 use firesteel_tests::{
     agent_line::token_of,
     canary::{PLAIN_MARK, plain_forms, planted, shown_below, shown_in},
@@ -89,7 +89,7 @@ fn stop(field: &Field) {
 fn is_kept_from_others(data: &Path) {
     for entry in fs::read_dir(data).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let is_listed = held::FILES.iter().any(|file| name.starts_with(file.name));
+        let is_listed = data_at_rest::FILES.iter().any(|file| name.starts_with(file.name));
         assert!(is_listed, "{name} is not in the table of what the data folder holds");
     }
     let mut folders = vec![data.to_owned()];
@@ -204,10 +204,10 @@ fn what_an_earlier_program_left_in_the_clear_is_sealed_beside_the_work() {
 fn earlier_program(data: &Path) {
     let digits = fs::read_to_string(data.join("secrets/at-rest.key")).unwrap();
     let bytes: [u8; 32] = hex::decode(digits.trim()).unwrap().try_into().unwrap();
-    let ring = Keyring::new(vec![GroupResource::new("", "secrets")], &[bytes]).unwrap();
+    let ring = SealingKeys::new(vec![GroupResource::new("", "secrets")], &[bytes]).unwrap();
     let database = data.join("resources.db");
     let store = Store::open_sealed(&database, firesteel_store::Durability::PowerCut, Some(ring.into())).unwrap();
-    let key = Key::new(&GroupResource::new("machineconfiguration.openshift.io", "machineconfigs"), "", "01-old");
+    let key = ObjectKey::new(&GroupResource::new("machineconfiguration.openshift.io", "machineconfigs"), "", "01-old");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         for _ in 0..3 {

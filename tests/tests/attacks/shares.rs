@@ -4,7 +4,7 @@
 use std::{fs, net::Ipv4Addr, process::Output, time::Duration};
 
 use firesteel_dhcp::{
-    Refusal,
+    LeaseRefusal,
     wire::{MessageType, Packet, code},
 };
 use firesteel_tests::{
@@ -46,7 +46,7 @@ fn add_known_hosts(field: &Field, numbers: std::ops::RangeInclusive<u8>) {
     let mut probe = asks(*numbers.end());
     probe.options.set_message_type(MessageType::Request);
     probe.options.set(code::REQUESTED_ADDRESS, KEPT.octets());
-    while field.ask(&probe).options.text(code::MESSAGE).as_deref() == Some(Refusal::KeptForKnown.text()) {
+    while field.ask(&probe).options.text(code::MESSAGE).as_deref() == Some(LeaseRefusal::KeptForKnown.text()) {
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -5,7 +5,7 @@ mod drawn;
 use std::time::{Duration, Instant};
 
 use firesteel_resources::{
-    kind::{Kind, Scope},
+    kind::{Kind, KindScope},
     kinds::PROVISIONING,
 };
 use firesteel_tests::{
@@ -103,7 +103,7 @@ impl<'a> NetworkAdministrator<'a> {
 }
 
 fn collection(kind: &Kind) -> String {
-    let scope = if kind.scope == Scope::Namespaced { "/namespaces/default" } else { "" };
+    let scope = if kind.scope == KindScope::Namespaced { "/namespaces/default" } else { "" };
     format!("/apis/{}/{}{scope}/{}", kind.group, kind.version, kind.plural)
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use firesteel_bmc_fakes::redfish::Fault;
+use firesteel_bmc_fakes::redfish::RedfishFault;
 use firesteel_tests::{
     agent_line::token_of,
     disk_image,
@@ -15,7 +15,7 @@ use firesteel_tests::{
     hostile::Hostile,
     network::Dhcp,
 };
-use firesteel_wire::{Disk, Evidence, Receipt, erasure::Grade};
+use firesteel_wire::{Evidence, InventoryDisk, StepReceipt, erasure::Grade};
 use serde_json::{Value, json};
 
 use crate::{CLASS, bmc::Bmc, host_agent::HostAgent, judge, said, with_hostile};
@@ -37,7 +37,7 @@ struct Victim<'a> {
     machine: u8,
     bmc: Option<Bmc>,
     leased: Ipv4Addr,
-    disks: Vec<Disk>,
+    disks: Vec<InventoryDisk>,
 }
 
 impl<'a> Victim<'a> {
@@ -119,7 +119,7 @@ fn in_full() -> Value {
     json!({"betweenInstallations": {"method": "full", "scope": "all"}})
 }
 
-fn forged(receipts: &mut Vec<Receipt>) {
+fn forged(receipts: &mut Vec<StepReceipt>) {
     for receipt in receipts {
         if let Evidence::DiskErased(erasure) = &mut receipt.evidence {
             METHOD.clone_into(&mut erasure.method);
@@ -144,7 +144,7 @@ fn a_tenant_gets_no_token_before_its_host_was_seen_off() {
         let mut victim = Victim::install(field, hostile, 1, Some(bmc), &in_full());
         assert_eq!(token_of(&victim.script()), None, "an installed host boots its disk");
         // It takes the order, and the host stays on.
-        victim.bmc().fake.state().faults = vec![Fault::IgnoresPower];
+        victim.bmc().fake.state().faults = vec![RedfishFault::IgnoresPower];
         let orders = victim.bmc().orders();
         victim.release();
         let mut tokens = 0;

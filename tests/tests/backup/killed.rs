@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use firesteel_appliance::backup::{self, Keys};
+use firesteel_appliance::backup::{self, RestoreKeySource};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -31,7 +31,7 @@ fn child_restores_until_it_is_killed() {
             kill(Pid::this(), Signal::SIGKILL).unwrap();
         }
     };
-    backup::restore(&order(&file, &data, Keys::Folder(keys), true), &mut at).unwrap();
+    backup::restore(&order(&file, &data, RestoreKeySource::Folder(keys), true), &mut at).unwrap();
 }
 
 /// Whether it was killed; otherwise it ended well.

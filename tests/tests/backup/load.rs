@@ -11,8 +11,8 @@ use std::{
 };
 
 use firesteel_appliance::{
-    backup::{self, Header, Keys, format::Reader},
-    cli::{Client, Connection},
+    backup::{self, BackupHeader, RestoreKeySource, format::BackupReader},
+    cli::{ApiClient, ConnectionOptions},
 };
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
@@ -29,9 +29,10 @@ const BETWEEN: usize = 60;
 /// What was acknowledged: name and revision.
 type Acknowledged = Arc<Mutex<BTreeMap<String, u64>>>;
 
-fn client(appliance: &Appliance) -> Client {
-    let connection = Connection { kubeconfig: Some(appliance.kubeconfig()), namespace: Some("default".to_owned()) };
-    Client::open(&connection).unwrap()
+fn client(appliance: &Appliance) -> ApiClient {
+    let connection =
+        ConnectionOptions { kubeconfig: Some(appliance.kubeconfig()), namespace: Some("default".to_owned()) };
+    ApiClient::open(&connection).unwrap()
 }
 
 fn output(command: &mut Command) -> String {
@@ -45,7 +46,7 @@ fn revision(object: &Value) -> u64 {
 }
 
 /// Makes an object, and when that is acknowledged another one that refers to it, and so on.
-async fn write(client: Client, writer: usize, stop: Arc<AtomicBool>, acknowledged: Acknowledged) {
+async fn write(client: ApiClient, writer: usize, stop: Arc<AtomicBool>, acknowledged: Acknowledged) {
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
         for part in ["a", "b"] {
@@ -93,7 +94,9 @@ fn a_backup_under_load_is_one_revision() {
     let acknowledged = acknowledged.lock().unwrap().clone();
     for (file, before) in taken {
         let data = file.with_extension("restored");
-        let done = backup::restore(&order(&file, &data, Keys::Folder(appliance.data()), false), &mut |_| {}).unwrap();
+        let done =
+            backup::restore(&order(&file, &data, RestoreKeySource::Folder(appliance.data()), false), &mut |_| {})
+                .unwrap();
         let (last, found) = (done.header.revision, objects(&data));
         assert!(before.len() < found.len() + 1, "{} of {}", found.len(), before.len());
         for (name, revision) in &before {
@@ -123,7 +126,7 @@ fn after_a_restore_every_client_lists_anew() {
         client.merge_patch(&format!("{PATH}/early"), &json!({"data": {"x": "late"}})).await.unwrap();
         revision(&client.get(PATH).await.unwrap())
     });
-    let header: Header = Reader::open(fs::File::open(&file).unwrap()).unwrap().header().clone();
+    let header: BackupHeader = BackupReader::open(fs::File::open(&file).unwrap()).unwrap().header().clone();
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
     assert_eq!((mode & 0o777, header.epoch), (0o600, 1));
     for key in ["pki/ca.key", "pki/server.key", "secrets/admin.token", "secrets/token.key"] {

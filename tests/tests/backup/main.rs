@@ -10,8 +10,8 @@ mod refused;
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use firesteel_appliance::backup::{Keys, Order, format, format::Header, keys};
-use firesteel_store::{GroupResource, Key, Op, Page, Range, Store};
+use firesteel_appliance::backup::{RestoreKeySource, RestoreOptions, format, format::BackupHeader, keys};
+use firesteel_store::{GroupResource, ListPage, ListRange, ObjectKey, Op, Store};
 use jiff::Timestamp;
 use ring::digest;
 
@@ -34,23 +34,23 @@ pub(crate) fn folder(data: &Path, names: &[&str]) {
     let store = Store::open(&data.join("resources.db")).unwrap();
     block_on(async {
         for name in names {
-            let key = Key::new(&kind(), "default", name);
+            let key = ObjectKey::new(&kind(), "default", name);
             store.commit(Op::Create { key, value: format!("{{\"name\":\"{name}\"}}").into() }, vec![]).await.unwrap();
         }
     });
 }
 
 /// What the API would send of this folder.
-pub(crate) fn backup_of(data: &Path, made_at: Timestamp, into: &Path) -> Header {
+pub(crate) fn backup_of(data: &Path, made_at: Timestamp, into: &Path) -> BackupHeader {
     let copy = into.with_extension("copy");
     let snapshot = Store::open(&data.join("resources.db")).unwrap().snapshot(&copy).unwrap();
-    let header = Header {
+    let header = BackupHeader {
         revision: snapshot.revision.0,
         schema: snapshot.schema,
         made_at,
         database_bytes: snapshot.bytes,
         keys: keys::digests(data).unwrap(),
-        ..Header::default()
+        ..BackupHeader::default()
     };
     let mut bytes = format::begin(&header).unwrap();
     bytes.extend(fs::read(&copy).unwrap());
@@ -60,8 +60,8 @@ pub(crate) fn backup_of(data: &Path, made_at: Timestamp, into: &Path) -> Header 
     header
 }
 
-pub(crate) fn order(backup: &Path, data: &Path, keys: Keys, force: bool) -> Order {
-    Order { backup: backup.to_owned(), data: data.to_owned(), keys, force, now: now() }
+pub(crate) fn order(backup: &Path, data: &Path, keys: RestoreKeySource, force: bool) -> RestoreOptions {
+    RestoreOptions { backup: backup.to_owned(), data: data.to_owned(), keys, force, now: now() }
 }
 
 pub(crate) fn now() -> Timestamp {
@@ -75,8 +75,8 @@ pub(crate) fn objects(data: &Path) -> BTreeMap<String, u64> {
         let (mut found, mut after) = (BTreeMap::new(), None);
         let kind = kind();
         loop {
-            let range = Range { kind: &kind, namespace: Some("default"), at: None, after: after.as_ref() };
-            let Page { items, remaining, .. } = store.list(range, 500).await.unwrap();
+            let range = ListRange { kind: &kind, namespace: Some("default"), at: None, after: after.as_ref() };
+            let ListPage { items, remaining, .. } = store.list(range, 500).await.unwrap();
             after = items.last().map(|object| object.key.position());
             found.extend(items.into_iter().map(|object| (object.key.name, object.revision.0)));
             if remaining == 0 {

@@ -2,12 +2,12 @@
 
 use std::{fs, path::Path};
 
-use firesteel_appliance::backup::{self, Keys};
+use firesteel_appliance::backup::{self, RestoreKeySource};
 use firesteel_store::Store;
 
 use super::{backup_of, folder, now, objects, order};
 
-fn refused(file: &Path, data: &Path, keys: Keys, force: bool, words: &str) {
+fn refused(file: &Path, data: &Path, keys: RestoreKeySource, force: bool, words: &str) {
     let had = data.exists().then(|| fs::read_dir(data).unwrap().count());
     let error = backup::restore(&order(file, data, keys, force), &mut |_| {}).unwrap_err();
     let text = format!("{error:#}");
@@ -25,7 +25,7 @@ fn a_backup_that_is_not_whole_or_not_what_was_made() {
     folder(&source, &["a", "b"]);
     backup_of(&source, now(), &file);
     let whole = fs::read(&file).unwrap();
-    let keys = || Keys::Folder(source.clone());
+    let keys = || RestoreKeySource::Folder(source.clone());
     for cut in [whole.len() - 1, whole.len() - 100, whole.len() / 2, 200] {
         fs::write(&file, &whole[..cut]).unwrap();
         refused(&file, &data, keys(), false, "cut off");
@@ -49,11 +49,11 @@ fn a_folder_in_use_and_one_with_something_in_it() {
     folder(&source, &["a"]);
     backup_of(&source, now(), &file);
     folder(&data, &["old"]);
-    refused(&file, &data, Keys::There, false, "not empty");
+    refused(&file, &data, RestoreKeySource::There, false, "not empty");
     let serving = Store::open(&data.join("resources.db")).unwrap();
-    refused(&file, &data, Keys::There, true, "is in use");
+    refused(&file, &data, RestoreKeySource::There, true, "is in use");
     drop(serving);
-    let done = backup::restore(&order(&file, &data, Keys::There, true), &mut |_| {}).unwrap();
+    let done = backup::restore(&order(&file, &data, RestoreKeySource::There, true), &mut |_| {}).unwrap();
     assert_eq!(objects(&data).into_keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(objects(&done.replaced.unwrap()).into_keys().collect::<Vec<_>>(), ["old"]);
 }
@@ -78,7 +78,7 @@ fn an_appliance_that_starts_during_a_restore_is_kept_out() {
             assert!(Store::open(&data.join("resources.db")).is_err(), "{at}");
         }
     };
-    backup::restore(&order(&file, &data, Keys::There, false), &mut start).unwrap();
+    backup::restore(&order(&file, &data, RestoreKeySource::There, false), &mut start).unwrap();
     assert!(tries > 2);
     assert_eq!(objects(&data).into_keys().collect::<Vec<_>>(), ["a"]);
 }
@@ -94,12 +94,12 @@ fn private_keys_are_found_beside_the_backup_or_nothing_is_done() {
     for key in ["the key pki/ca.key", "the key secrets/token.key"] {
         assert!(!bytes.windows(key.len()).any(|part| part == key.as_bytes()), "no private key is in a backup");
     }
-    refused(&file, &data, Keys::There, false, "secrets/token.key is missing");
+    refused(&file, &data, RestoreKeySource::There, false, "secrets/token.key is missing");
     let other = root.path().join("other");
     folder(&other, &[]);
     fs::write(other.join("secrets/token.key"), "another").unwrap();
-    refused(&file, &data, Keys::Folder(other), false, "secrets/token.key is another one");
-    backup::restore(&order(&file, &data, Keys::New, false), &mut |_| {}).unwrap();
+    refused(&file, &data, RestoreKeySource::Folder(other), false, "secrets/token.key is another one");
+    backup::restore(&order(&file, &data, RestoreKeySource::New, false), &mut |_| {}).unwrap();
     assert!(!data.join("secrets").exists(), "they are made at the start");
 
     // Keys that were put in their place before are no obstacle.
@@ -110,6 +110,6 @@ fn private_keys_are_found_beside_the_backup_or_nothing_is_done() {
     for key in ["pki/ca.key", "secrets/token.key"] {
         fs::copy(source.join(key), prepared.join(key)).unwrap();
     }
-    backup::restore(&order(&file, &prepared, Keys::There, false), &mut |_| {}).unwrap();
+    backup::restore(&order(&file, &prepared, RestoreKeySource::There, false), &mut |_| {}).unwrap();
     assert_eq!(objects(&prepared).into_keys().collect::<Vec<_>>(), ["a"]);
 }

@@ -4,29 +4,29 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use firesteel_boot::{BootFileName, Platform, RoutePath, ScriptRequest};
 use firesteel_wire::{
-    Disk, Evidence, Hello, HelloReply, Identity, Inventory, Neighbour, Plan, PublicKey, Receipt, Refusal, Report, Step,
-    StepReport, StepState, Verdict,
+    AgentInstruction, AgentPlan, AgentReport, Evidence, Hello, HelloReply, Inventory, InventoryDisk, Neighbour,
+    PlanStep, PublicKey, RefusalReply, SmbiosIdentity, StepReceipt, StepReport, StepState,
 };
 
 use crate::appliance::{Appliance, BOOT_FILES, ENDPOINTS};
 
 pub(crate) const REMOTE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77));
 
-pub(crate) fn disk(name: &str, serial: &str, gib: u64) -> Disk {
-    Disk {
+pub(crate) fn disk(name: &str, serial: &str, gib: u64) -> InventoryDisk {
+    InventoryDisk {
         device: format!("/dev/{name}"),
         by_path: format!("/dev/disk/by-path/pci-{name}"),
         serial: serial.into(),
         model: "MODEL".into(),
         size_bytes: gib << 30,
-        ..Disk::default()
+        ..InventoryDisk::default()
     }
 }
 
 /// How the work on a host ended.
 pub(crate) enum End {
     /// The agent got a plan that changes a disk.
-    WritePlan(Plan),
+    WritePlan(AgentPlan),
     /// The host shows an error, and no such plan came.
     Error,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Agent {
     pub(crate) token: String,
     key: PublicKey,
     boot_id: String,
-    pub(crate) disks: Vec<Disk>,
+    pub(crate) disks: Vec<InventoryDisk>,
     /// All but the disks.
     pub(crate) inventory: Inventory,
     pub(crate) neighbours: Vec<Neighbour>,
     plan: u32,
     steps: Vec<StepReport>,
-    receipts: Vec<Receipt>,
+    receipts: Vec<StepReceipt>,
     sequence: u64,
 }
 
@@ -76,7 +76,13 @@ impl Agent {
         Self::boot_with(appliance, mac, key, "", vec![disk("sda", "A", 20)]).await
     }
 
-    pub(crate) async fn boot_with(appliance: &Appliance, mac: &str, key: u8, uuid: &str, disks: Vec<Disk>) -> Self {
+    pub(crate) async fn boot_with(
+        appliance: &Appliance,
+        mac: &str,
+        key: u8,
+        uuid: &str,
+        disks: Vec<InventoryDisk>,
+    ) -> Self {
         let script = script(appliance, mac, uuid).await;
         let token = token_in(&script).unwrap_or_else(|| panic!("no agent for {mac}: {script}"));
         let claims = appliance.control.open_boot(&token).await.unwrap().claims;
@@ -117,11 +123,15 @@ impl Agent {
         }
     }
 
-    pub(crate) async fn hello(&self, appliance: &Appliance) -> Result<HelloReply, Refusal> {
+    pub(crate) async fn hello(&self, appliance: &Appliance) -> Result<HelloReply, RefusalReply> {
         let hello = Hello {
             token: self.token.clone(),
             key: self.key,
-            identity: Identity { boot_mac: self.mac.clone(), uuid: self.uuid.clone(), ..Identity::default() },
+            identity: SmbiosIdentity {
+                boot_mac: self.mac.clone(),
+                uuid: self.uuid.clone(),
+                ..SmbiosIdentity::default()
+            },
             agent_version: "0".into(),
             kernel_version: "0".into(),
             uptime_ms: 1000,
@@ -133,9 +143,9 @@ impl Agent {
     }
 
     /// Reports; an idle agent waits here until there is something to do.
-    pub(crate) async fn report(&mut self, appliance: &Appliance) -> Result<Verdict, Refusal> {
+    pub(crate) async fn report(&mut self, appliance: &Appliance) -> Result<AgentInstruction, RefusalReply> {
         self.sequence += 1;
-        let report = Report {
+        let report = AgentReport {
             token: self.token.clone(),
             key: self.key,
             boot_id: self.boot_id.clone(),
@@ -157,10 +167,12 @@ impl Agent {
         let mut verdict = self.hello(appliance).await.unwrap().verdict;
         loop {
             match verdict {
-                Verdict::Plan { plan } if plan.steps.iter().any(Step::is_destructive) => return End::WritePlan(plan),
-                Verdict::Plan { plan } => self.inspect(&plan),
-                Verdict::Continue => {}
-                Verdict::Abort { reason } => panic!("{host}: told to leave: {reason}"),
+                AgentInstruction::Plan { plan } if plan.steps.iter().any(PlanStep::is_destructive) => {
+                    return End::WritePlan(plan);
+                }
+                AgentInstruction::Plan { plan } => self.inspect(&plan),
+                AgentInstruction::Continue => {}
+                AgentInstruction::Abort { reason } => panic!("{host}: told to leave: {reason}"),
             }
             verdict = tokio::select! {
                 verdict = self.report(appliance) => verdict.unwrap(),
@@ -172,17 +184,17 @@ impl Agent {
     /// Says from now on that a step ended so, whether anybody asked for it or not.
     pub(crate) fn claim(&mut self, plan: u32, index: u32, evidence: Evidence) {
         let step = "clear-metadata".to_owned();
-        self.receipts.push(Receipt { plan, index, step, started_ms: 1, ended_ms: 2, span: None, evidence });
+        self.receipts.push(StepReceipt { plan, index, step, started_ms: 1, ended_ms: 2, span: None, evidence });
     }
 
-    pub(crate) fn inspect(&mut self, plan: &Plan) {
-        assert_eq!(plan.steps, [Step::Inspect]);
+    pub(crate) fn inspect(&mut self, plan: &AgentPlan) {
+        assert_eq!(plan.steps, [PlanStep::Inspect]);
         self.plan = plan.number;
         self.steps = vec![done(0, "inspect", false)];
         let mut inventory = Inventory { disks: self.disks.clone(), ..self.inventory.clone() };
         // It is the machine that its hello named.
         inventory.system.uuid.clone_from(&self.uuid);
-        self.receipts.push(Receipt {
+        self.receipts.push(StepReceipt {
             plan: plan.number,
             index: 0,
             step: "inspect".into(),

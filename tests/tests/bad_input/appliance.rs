@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firesteel_appliance::cli::describe_page;
-use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
 use firesteel_appliance::serve::kinds;
+use firesteel_appliance::serve::sealing::{self, KeyFile};
 use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_config_server::{ConfigController, ConfigSettings};
 use firesteel_control::{Control, SchemeDriver};
 use firesteel_facts::Sha256;
-use firesteel_images::http::Limits;
+use firesteel_images::http::DownloadLimits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
-use firesteel_kube::{Core, Objects, Status, life};
+use firesteel_kube::{Core, Objects, Status, lifecycle};
 use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
@@ -36,7 +36,7 @@ pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
 pub(crate) const ENDPOINTS: Endpoints =
     Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
 /// As patient as the product, so that a machine under load changes no verdict.
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: DownloadLimits = DownloadLimits {
     bytes_max: 8 << 20,
     stall: Duration::from_secs(30),
     trickle: Duration::from_mins(5),
@@ -119,7 +119,7 @@ impl Appliance {
         Self::start_with(data, LIMITS).await
     }
 
-    pub(crate) async fn start_with(data: &Path, limits: Limits) -> Self {
+    pub(crate) async fn start_with(data: &Path, limits: DownloadLimits) -> Self {
         Self::start_whole(data, limits, "a certificate".into(), ConfigSettings::default()).await
     }
 
@@ -128,9 +128,9 @@ impl Appliance {
         Self::start_whole(data, LIMITS, trust, configs).await
     }
 
-    async fn start_whole(data: &Path, limits: Limits, trust: Trust, configs: ConfigSettings) -> Self {
+    async fn start_whole(data: &Path, limits: DownloadLimits, trust: Trust, configs: ConfigSettings) -> Self {
         let database = data.join("resources.db");
-        let key_file = KeyFile::open(&data.join(at_rest::DEFAULT_FILE), &database).unwrap();
+        let key_file = KeyFile::open(&data.join(sealing::DEFAULT_FILE), &database).unwrap();
         let store = key_file.open_store(&database, Durability::default()).unwrap();
         let core = Core::new(store, kinds::registry());
         core.ensure_namespace("default").await.unwrap();
@@ -144,7 +144,7 @@ impl Appliance {
         Self::start_on(core, data, LIMITS, "a certificate".into(), ConfigSettings::default())
     }
 
-    fn start_on(core: Core, data: &Path, limits: Limits, trust: Trust, configs: ConfigSettings) -> Self {
+    fn start_on(core: Core, data: &Path, limits: DownloadLimits, trust: Trust, configs: ConfigSettings) -> Self {
         let images = ImageStore::open(&data.join("images")).unwrap();
         let acquirer = Acquirer::new(images, Some(&data.join("import")), dialing::web());
         let bounds = ImportBounds { logical_bytes: IMAGE_BYTES_MAX, ..ImportBounds::default() };
@@ -175,11 +175,11 @@ impl Appliance {
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
             hosts_at_once: firesteel_plan::admission::AT_ONCE,
-            boot_image_minimum: firesteel_plan::skew::Minimum::default(),
+            boot_image_minimum: firesteel_plan::skew::MinimumVersions::default(),
             tells_events: true,
         };
         let running = Controllers::new(config).unwrap();
-        let lives = tokio::spawn(life::run(core.clone()));
+        let lives = tokio::spawn(lifecycle::run(core.clone()));
         Self {
             control: running.control.clone(),
             configs: running.configs.clone(),
@@ -260,7 +260,7 @@ impl Appliance {
             let count = host.metadata.annotations.get("touched").and_then(|count| count.parse().ok()).unwrap_or(0_u32);
             host.metadata.annotations.insert("touched".to_owned(), (count + 1).to_string());
         };
-        self.hosts.modify(NAMESPACE, name, firesteel_kube::Part::Main, change).await.unwrap();
+        self.hosts.modify(NAMESPACE, name, firesteel_kube::ObjectPart::Main, change).await.unwrap();
     }
 
     /// Asks for something by an annotation.
@@ -268,7 +268,7 @@ impl Appliance {
         let change = |host: &mut BareMetalHost| {
             host.metadata.annotations.insert(key.to_owned(), value.to_owned());
         };
-        self.hosts.modify(NAMESPACE, name, firesteel_kube::Part::Main, change).await.unwrap();
+        self.hosts.modify(NAMESPACE, name, firesteel_kube::ObjectPart::Main, change).await.unwrap();
     }
 
     /// Waits for the host's status to show an error.

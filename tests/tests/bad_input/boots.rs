@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
-use firesteel_control::{Asker, NetworkEvent};
+use firesteel_control::{DhcpRequestSource, NetworkEvent};
 use firesteel_resources::{ConditionStatus, condition::find_condition};
 
 use crate::agent::{script, token_in};
@@ -54,7 +54,7 @@ async fn a_loader_that_does_not_come_back_is_in_timeline_condition_and_list() {
 
     // Once Secure Boot is off iPXE comes back.
     let address = Ipv4Addr::new(192, 0, 2, 50);
-    note(&appliance, MAC, NetworkEvent::DhcpOffer { address, client: "iPXE".into(), asker: Asker::Ipxe });
+    note(&appliance, MAC, NetworkEvent::DhcpOffer { address, client: "iPXE".into(), asker: DhcpRequestSource::Ipxe });
     until("the condition's end", async || {
         network_boot(&appliance, "host").await.is_some_and(|(status, _)| status == ConditionStatus::True)
     })

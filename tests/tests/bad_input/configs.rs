@@ -8,19 +8,21 @@ use firesteel_appliance::{
     http::{
         agent::AgentServer,
         config::{self, ConfigServer},
-        door::Standings,
+        connection_admission::Standings,
+        connection_table::ClientClass,
         images::ImageFiles,
-        places::Standing,
-        server::{Patience, Server},
+        server::{HttpTimeouts, Server},
     },
-    metrics::Requests,
+    metrics::RequestMetrics,
     serve::{data_dir::DataDir, pki::Pki},
 };
 use firesteel_images::import::ImageStore;
-use firesteel_kube::{Objects, Part};
+use firesteel_kube::{ObjectPart, Objects};
 use firesteel_resources::{MachineConfigPool, SecretReference, bare_metal_host::ProvisioningState};
 use firesteel_tests::honest;
-use firesteel_wire::{Plan, PublicKey, Receipt, Report, Step, StepReport, hand_off::Arguments};
+use firesteel_wire::{
+    AgentPlan, AgentReport, PlanStep, PublicKey, StepReceipt, StepReport, hand_off::KernelArgumentEdit,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -33,7 +35,7 @@ const ORIGIN: &str = "https://192.0.2.1:22623/config/";
 
 /// Who asks is on this machine.
 fn owner() -> Standings {
-    Standings::new(|_| Standing::Owner)
+    Standings::new(|_| ClientClass::Owner)
 }
 
 /// An appliance with its listeners, and a client that trusts it.
@@ -123,7 +125,7 @@ impl Site {
         key: u8,
         image: &firesteel_resources::Image,
         stub: &str,
-    ) -> (String, Vec<Step>) {
+    ) -> (String, Vec<PlanStep>) {
         let (token, plan, _agent) = self.planned(name, mac, key, image, stub).await;
         (token, plan.steps)
     }
@@ -136,7 +138,7 @@ impl Site {
         key: u8,
         image: &firesteel_resources::Image,
         stub: &str,
-    ) -> (String, Plan, Agent) {
+    ) -> (String, AgentPlan, Agent) {
         let user_data = SecretReference { name: stub.to_owned(), namespace: NAMESPACE.into() };
         let image = Some(image.clone());
         self.appliance.add_with(name, mac, image, |host| host.spec.user_data = Some(user_data)).await;
@@ -162,14 +164,14 @@ impl Site {
     }
 
     /// The agent that booted with this key says that it did all of the plan, and leaves.
-    async fn complete(&self, name: &str, agent: &Agent, key: u8, plan: &Plan) {
-        let done = |(index, step): (usize, &Step)| done(u32::try_from(index).unwrap(), step.name(), true);
+    async fn complete(&self, name: &str, agent: &Agent, key: u8, plan: &AgentPlan) {
+        let done = |(index, step): (usize, &PlanStep)| done(u32::try_from(index).unwrap(), step.name(), true);
         let steps: Vec<StepReport> = plan.steps.iter().enumerate().map(done).collect();
         let receipts = plan.steps.iter().zip(&steps).map(|(step, done)| {
             let (evidence, step) = (honest::evidence(step, &[]), done.step.clone());
-            Receipt { plan: plan.number, index: done.index, step, started_ms: 1, ended_ms: 2, span: None, evidence }
+            StepReceipt { plan: plan.number, index: done.index, step, started_ms: 1, ended_ms: 2, span: None, evidence }
         });
-        let report = Report {
+        let report = AgentReport {
             token: agent.token.clone(),
             key: PublicKey([key; 32]),
             boot_id: format!("boot-{key}"),
@@ -214,7 +216,7 @@ impl Site {
             let bytes = firesteel_resources::secret::SecretBytes(content.to_vec());
             secret.data.insert("userData".to_owned(), bytes);
         };
-        self.appliance.secrets.modify(NAMESPACE, secret, Part::Main, write).await.unwrap();
+        self.appliance.secrets.modify(NAMESPACE, secret, ObjectPart::Main, write).await.unwrap();
     }
 
     async fn ask(&self, method: &str, path: &str, accept: &str, token: Option<&str>) -> Answer {
@@ -270,8 +272,8 @@ where
         tls: Some(Arc::new(tls)),
         share: config::CONNECTIONS,
         standings: owner(),
-        requests: Requests::default(),
-        patience: Patience::default(),
+        requests: RequestMetrics::default(),
+        patience: HttpTimeouts::default(),
     };
     tokio::spawn(server.run(handler));
     address
@@ -301,18 +303,18 @@ impl Answer {
     }
 }
 
-fn handed_off(plan: &[Step], path: &str) -> Vec<u8> {
+fn handed_off(plan: &[PlanStep], path: &str) -> Vec<u8> {
     let files = plan.iter().find_map(|step| match step {
-        Step::HandOff { forms, .. } => forms.as_ref()?.boot_partition.as_ref().map(|boot| &boot.files),
+        PlanStep::HandOff { forms, .. } => forms.as_ref()?.boot_partition.as_ref().map(|boot| &boot.files),
         _ => None,
     });
     let file = files.unwrap().iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));
     STANDARD.decode(&file.content_base64).unwrap()
 }
 
-fn arguments_in(plan: &[Step]) -> Arguments {
+fn arguments_in(plan: &[PlanStep]) -> KernelArgumentEdit {
     let forms = plan.iter().find_map(|step| match step {
-        Step::HandOff { forms, .. } => forms.clone(),
+        PlanStep::HandOff { forms, .. } => forms.clone(),
         _ => None,
     });
     forms.unwrap().arguments.unwrap_or_default()
@@ -555,7 +557,7 @@ async fn a_token_ends_at_its_deadline_unless_that_is_put_off() {
             host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), word.to_owned());
         }
     };
-    site.appliance.hosts.modify(NAMESPACE, "late", Part::Main, wish("first")).await.unwrap();
+    site.appliance.hosts.modify(NAMESPACE, "late", ObjectPart::Main, wish("first")).await.unwrap();
     until("the wish is answered", async || site.appliance.journal("late").await.status.rehandoff.is_some()).await;
     let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
     assert!(answer.refused.contains("no OS of this appliance is installed"), "{answer:?}");
@@ -580,7 +582,7 @@ async fn a_deadline_that_passed_is_put_off_for_a_host_that_is_installed() {
     let wish = |host: &mut firesteel_resources::BareMetalHost| {
         host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), "first".to_owned());
     };
-    site.appliance.hosts.modify(NAMESPACE, "late", Part::Main, wish).await.unwrap();
+    site.appliance.hosts.modify(NAMESPACE, "late", ObjectPart::Main, wish).await.unwrap();
     until("the wish is answered", async || site.appliance.journal("late").await.status.rehandoff.is_some()).await;
     let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
     assert!(answer.until.is_some(), "{answer:?}");
@@ -714,14 +716,14 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
                 .insert("userData".to_owned(), firesteel_resources::secret::SecretBytes(content.clone().into_bytes()));
         }
     };
-    site.appliance.secrets.modify(NAMESPACE, "worker-user-data", Part::Main, write(own.clone())).await.unwrap();
+    site.appliance.secrets.modify(NAMESPACE, "worker-user-data", ObjectPart::Main, write(own.clone())).await.unwrap();
     site.appliance
         .secrets
-        .modify(NAMESPACE, "infra-user-data", Part::Main, write(two.replace("worker", "infra")))
+        .modify(NAMESPACE, "infra-user-data", ObjectPart::Main, write(two.replace("worker", "infra")))
         .await
         .unwrap();
     let overlap = format!("{}{ca}", Site::another_ca());
-    site.appliance.trust.set(firesteel_runtime::Bundle { current: overlap.clone(), past: Vec::new() });
+    site.appliance.trust.set(firesteel_runtime::TrustBundle { current: overlap.clone(), past: Vec::new() });
     until("the owner's stub is rotated", async || text("worker-user-data").await.contains(&data(&overlap))).await;
     assert_eq!(text("worker-user-data").await, own.replace(&data(&ca), &data(&overlap)), "no other byte changed");
     until("the managed one is rotated", async || text("worker-user-data-managed").await.contains(&data(&overlap)))
@@ -742,7 +744,7 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
     let changed = text("infra-user-data-managed").await.replacen("{\"ignition\"", "{ \"ignition\"", 1);
     site.appliance
         .secrets
-        .modify(NAMESPACE, "infra-user-data-managed", Part::Main, write(changed.clone()))
+        .modify(NAMESPACE, "infra-user-data-managed", ObjectPart::Main, write(changed.clone()))
         .await
         .unwrap();
     until("it is nobody else's", async || {
@@ -772,8 +774,8 @@ async fn a_stub_that_nobody_named_in_a_rotation_trusts_the_new_ca() {
         site.appliance.add_secret(secret, "userData", &stub(config)).await;
     }
     let fix = |secret: &mut firesteel_resources::Secret| secret.immutable = Some(true);
-    site.appliance.secrets.modify(NAMESPACE, "fixed", Part::Main, fix).await.unwrap();
-    site.appliance.trust.set(firesteel_runtime::Bundle { current: new.clone(), past: vec![ca.clone()] });
+    site.appliance.secrets.modify(NAMESPACE, "fixed", ObjectPart::Main, fix).await.unwrap();
+    site.appliance.trust.set(firesteel_runtime::TrustBundle { current: new.clone(), past: vec![ca.clone()] });
     for secret in ["spare", "spare-of-a-secret"] {
         until("its CA is replaced", async || site.user_data(secret).await.contains(&ca_source(&new))).await;
     }

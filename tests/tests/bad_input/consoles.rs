@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use firesteel_bmc::Credentials;
+use firesteel_bmc::BmcCredentials;
 use firesteel_bmc_fakes::ipmi::FakeIpmi;
-use firesteel_boot::{BootAsker, BootSeal, Claims, Purpose, Sealer};
+use firesteel_boot::{BootAsker, BootSeal, BootTokenClaims, Purpose, Sealer};
 use firesteel_control::CONSOLE;
 use firesteel_facts::Sha256;
 use firesteel_kube::logs::{Logs as _, Pod};
@@ -27,7 +27,7 @@ const STATUS: (u8, u8) = (0x00, 0x01);
 async fn add(appliance: &Appliance, change: impl FnOnce(&FakeIpmi)) -> FakeIpmi {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = format!("ipmi://{}", socket.local_addr().unwrap());
-    let fake = FakeIpmi::new(Credentials { username: "admin".into(), password: PASSWORD.into() }, 3);
+    let fake = FakeIpmi::new(BmcCredentials { username: "admin".into(), password: PASSWORD.into() }, 3);
     fake.state().serial = Some(VecDeque::new());
     change(&fake);
     tokio::spawn(fake.clone().serve(socket));
@@ -73,7 +73,7 @@ async fn is_worked_on(appliance: &Appliance, fake: &FakeIpmi) {
 async fn what_a_console_says_is_told_without_secrets_and_without_what_moves_a_cursor() {
     let folder = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(folder.path()).await;
-    let claims = Claims {
+    let claims = BootTokenClaims {
         purpose: Purpose::Agent,
         subject: "421a9f10-5e2c-4b77-9120-525400010203".to_owned(),
         attempt: 1,

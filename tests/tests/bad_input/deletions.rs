@@ -1,7 +1,7 @@
 //! Hosts with an OS that are deleted in each way that Kubernetes knows: they are there until they are cleaned, or
 //! until a person lets them go.
 
-use firesteel_kube::{Objects, Part, Preconditions, Propagation, Target, WriteOptions};
+use firesteel_kube::{ObjectPart, ObjectTarget, Objects, Preconditions, Propagation, WriteOptions};
 use firesteel_resources::{
     BareMetalHost, HostJournal, Image,
     bare_metal_host::{ProvisioningState as S, annotations},
@@ -42,7 +42,7 @@ async fn state(appliance: &Appliance, namespace: &str, name: &str) -> Option<S> 
 
 async fn delete(appliance: &Appliance, kind: &str, namespace: &str, name: &str, propagation: Option<Propagation>) {
     let kind = appliance.core.registry().kinds().iter().find(|known| known.kind == kind).unwrap().clone();
-    let target = Target { kind: &kind, namespace, name };
+    let target = ObjectTarget { kind: &kind, namespace, name };
     let options = WriteOptions::default();
     appliance.core.delete_with(target, &Preconditions::default(), propagation, options).await.unwrap();
 }
@@ -67,7 +67,7 @@ async fn release(appliance: &Appliance, namespace: &str, name: &str) {
     let force = |host: &mut BareMetalHost| {
         host.metadata.annotations.insert(annotations::RELEASE_FORCE.into(), String::new());
     };
-    appliance.hosts.modify(namespace, name, Part::Main, force).await.unwrap();
+    appliance.hosts.modify(namespace, name, ObjectPart::Main, force).await.unwrap();
     until("the host is let go", async || state(appliance, namespace, name).await.is_none()).await;
 }
 
@@ -97,6 +97,6 @@ async fn a_namespace_that_goes_has_its_hosts_cleaned_and_they_can_be_released() 
     is_held(&appliance, "rack1", "a").await;
     release(&appliance, "rack1", "a").await;
     let kind = appliance.core.registry().kinds().iter().find(|known| known.kind == "Namespace").unwrap().clone();
-    let target = Target { kind: &kind, namespace: "", name: "rack1" };
+    let target = ObjectTarget { kind: &kind, namespace: "", name: "rack1" };
     until("the namespace is gone", async || appliance.core.get(target).await.is_err()).await;
 }

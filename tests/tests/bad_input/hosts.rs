@@ -1,9 +1,9 @@
 //! Disks, hints, Secrets and configs that do not fit together. Nothing is destroyed for any of them, and each
 //! host goes on by itself when it is put right.
 
-use firesteel_kube::Part;
+use firesteel_kube::ObjectPart;
 use firesteel_resources::{BareMetalHost, RootDeviceHints, SecretReference};
-use firesteel_wire::Disk;
+use firesteel_wire::InventoryDisk;
 
 use crate::agent::{Agent, End, disk};
 use crate::appliance::{Appliance, NAMESPACE};
@@ -15,7 +15,7 @@ type Change = fn(&mut BareMetalHost);
 
 struct Case {
     name: &'static str,
-    disks: Vec<Disk>,
+    disks: Vec<InventoryDisk>,
     change: Change,
     told: &'static [&'static str],
 }
@@ -29,7 +29,7 @@ fn user_data(host: &mut BareMetalHost, secret: &str) {
 }
 
 fn cases() -> Vec<Case> {
-    let unnamed = || Disk { serial: String::new(), ..disk("sda", "", 20) };
+    let unnamed = || InventoryDisk { serial: String::new(), ..disk("sda", "", 20) };
     let twins = || vec![disk("sda", "TWIN", 20), disk("sdb", "TWIN", 20)];
     vec![
         Case {
@@ -61,7 +61,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "read-only-disk",
-            disks: vec![Disk { read_only: true, ..disk("sda", "A", 20) }],
+            disks: vec![InventoryDisk { read_only: true, ..disk("sda", "A", 20) }],
             change: |_| {},
             told: &["/dev/sda", "is read-only", "or the host's disks and run `firesteel retry`"],
         },
@@ -73,7 +73,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "image-larger-than-disk",
-            disks: vec![Disk { size_bytes: 1 << 20, ..disk("sda", "A", 20) }],
+            disks: vec![InventoryDisk { size_bytes: 1 << 20, ..disk("sda", "A", 20) }],
             change: |host| hint(host, RootDeviceHints { serial_number: "A".into(), ..RootDeviceHints::default() }),
             told: &[
                 "is smaller than the image",
@@ -140,12 +140,12 @@ async fn what_does_not_fit_is_told_before_anything_is_destroyed() {
             _ => None,
         };
         let Some(cure) = cured else { continue };
-        appliance.hosts.modify(NAMESPACE, &name, Part::Main, cure).await.unwrap();
+        appliance.hosts.modify(NAMESPACE, &name, ObjectPart::Main, cure).await.unwrap();
         let plan = loop {
-            if let firesteel_wire::Verdict::Plan { plan } = agent.report(&appliance).await.unwrap() {
+            if let firesteel_wire::AgentInstruction::Plan { plan } = agent.report(&appliance).await.unwrap() {
                 break plan;
             }
         };
-        assert!(plan.steps.iter().any(firesteel_wire::Step::is_destructive), "{}: {plan:?}", case.name);
+        assert!(plan.steps.iter().any(firesteel_wire::PlanStep::is_destructive), "{}: {plan:?}", case.name);
     }
 }

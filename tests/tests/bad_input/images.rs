@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Parser as _;
-use firesteel_appliance::cli::{self, Cli};
+use firesteel_appliance::cli::{self, FiresteelCli};
 use firesteel_facts::Sha256;
-use firesteel_images::http::Limits;
+use firesteel_images::http::DownloadLimits;
 use firesteel_resources::{Image, bare_metal_host::ImageFormat};
 
 use crate::agent::{Agent, End};
@@ -166,7 +166,7 @@ fn bad_ways() -> Vec<Case> {
 }
 
 /// Each bad image is wanted by a host, whose machine is there and waits for its plan.
-async fn each_is_told(cases: Vec<Case>, limits: Limits) {
+async fn each_is_told(cases: Vec<Case>, limits: DownloadLimits) {
     let data = tempfile::tempdir().unwrap();
     let appliance = Appliance::start_with(data.path(), limits).await;
     for (index, case) in cases.into_iter().enumerate() {
@@ -196,8 +196,11 @@ async fn a_bad_way_is_told_and_nothing_of_it_stays() {
 async fn a_download_that_stands_still_is_given_up_and_told() {
     let stalled = Answer::Stalled(noise(2 << 20), 1 << 20);
     let told = ["stalled at byte ", "nothing came for 1 s", NETWORK];
-    each_is_told(vec![case("stalled-download", stalled, told)], Limits { stall: Duration::from_secs(1), ..LIMITS })
-        .await;
+    each_is_told(
+        vec![case("stalled-download", stalled, told)],
+        DownloadLimits { stall: Duration::from_secs(1), ..LIMITS },
+    )
+    .await;
 }
 
 /// The other half of the same test: a good image by the same way ends in a plan for the disk.
@@ -234,7 +237,7 @@ async fn the_command_says_the_same() {
         if case.name == "decompression-bomb" {
             continue;
         }
-        let error = cli::run(Cli::try_parse_from(words).unwrap()).await.expect_err(case.name);
+        let error = cli::run(FiresteelCli::try_parse_from(words).unwrap()).await.expect_err(case.name);
         let said = format!("{error:#}");
         for part in case.told.iter().chain(&["http://127.0.0.1"]) {
             assert!(said.contains(part), "{}: no {part:?} in: {said}", case.name);
@@ -254,7 +257,7 @@ async fn a_declared_format_overrules_what_a_file_looks_like() {
         let file = data.path().join(case.name);
         std::fs::write(&file, case.answer.body()).unwrap();
         let words = ["firesteel", "image", "import", file.to_str().unwrap(), "--format", "raw", "--data", folder];
-        let result = cli::run(Cli::try_parse_from(words).unwrap()).await;
+        let result = cli::run(FiresteelCli::try_parse_from(words).unwrap()).await;
         let said = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "taken".to_owned());
         println!("{} | {said}", case.name);
         if result.is_ok() {

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use firesteel_inspect::{self as inspect, Probe};
-use firesteel_kube::Part;
+use firesteel_kube::ObjectPart;
 use firesteel_resources::{HardwareDetails, bare_metal_host::ProvisioningState};
 use firesteel_sysfs::Roots;
 use firesteel_wire::{
-    Disk, Inventory, Neighbour, Nic, Step, System, Table, Verdict, Vlan,
+    AgentInstruction, Inventory, InventoryDisk, InventoryNic, InventorySystem, InventoryVlan, Neighbour,
+    PartitionTableRecord, PlanStep,
     limits::{DISKS_MAX, FIELD_BYTES_MAX, NICS_MAX, VLANS_MAX},
 };
 use serde_json::Value;
@@ -28,16 +29,16 @@ const TEXT_BYTES_MAX: usize = 16 * FIELD_BYTES_MAX;
 async fn inspected(appliance: &Appliance, agent: &mut Agent, host: &str, plan: u32) {
     let mut verdict = match plan {
         1 => agent.hello(appliance).await.unwrap().verdict,
-        _ => Verdict::Continue,
+        _ => AgentInstruction::Continue,
     };
     loop {
         match verdict {
-            Verdict::Plan { plan } => {
-                assert_eq!(plan.steps, [Step::Inspect], "nothing else is to be done");
+            AgentInstruction::Plan { plan } => {
+                assert_eq!(plan.steps, [PlanStep::Inspect], "nothing else is to be done");
                 agent.inspect(&plan);
             }
-            Verdict::Continue => {}
-            Verdict::Abort { reason } => panic!("told to leave: {reason}"),
+            AgentInstruction::Continue => {}
+            AgentInstruction::Abort { reason } => panic!("told to leave: {reason}"),
         }
         let shown = until("the hardware is shown", async || {
             let journal = appliance.journal(host).await.status;
@@ -71,7 +72,7 @@ async fn a_second_inspection_replaces_the_record_and_tells_what_changed() {
     let ask = |host: &mut firesteel_resources::BareMetalHost| {
         host.metadata.annotations.insert("inspect.metal3.io".into(), String::new());
     };
-    appliance.hosts.modify(NAMESPACE, "host", Part::Main, ask).await.unwrap();
+    appliance.hosts.modify(NAMESPACE, "host", ObjectPart::Main, ask).await.unwrap();
     inspected(&appliance, &mut agent, "host", 2).await;
     let journal = appliance.journal("host").await.status;
     let changes = journal.hardware.unwrap().changes;
@@ -99,7 +100,7 @@ async fn a_switch_that_speaks_after_the_inspection_is_shown() {
     let appliance = Appliance::start(data.path()).await;
     appliance.add("host", MAC, None).await;
     let mut agent = Agent::boot(&appliance, MAC, 1).await;
-    agent.inventory.nics = vec![Nic { name: "eth0".into(), mac: MAC.into(), ..Nic::default() }];
+    agent.inventory.nics = vec![InventoryNic { name: "eth0".into(), mac: MAC.into(), ..InventoryNic::default() }];
     inspected(&appliance, &mut agent, "host", 1).await;
     assert_eq!(details(&appliance, "host").await.nics[0].lldp, None);
     agent.neighbours = vec![Neighbour {
@@ -109,7 +110,7 @@ async fn a_switch_that_speaks_after_the_inspection_is_shown() {
         port_id: format!("Ethernet1{HOSTILE}"),
         switch_name: "leaf".into(),
         port_vlan: 100,
-        vlans: vec![Vlan { id: 7, name: "pxe".into() }, Vlan { id: 4095, name: "none".into() }],
+        vlans: vec![InventoryVlan { id: 7, name: "pxe".into() }, InventoryVlan { id: 4095, name: "none".into() }],
         ..Neighbour::default()
     }];
     let told = async || {
@@ -117,7 +118,7 @@ async fn a_switch_that_speaks_after_the_inspection_is_shown() {
         shown.lldp.is_some()
     };
     tokio::select! {
-        answer = agent.report(&appliance) => assert_eq!(answer.unwrap(), Verdict::Continue),
+        answer = agent.report(&appliance) => assert_eq!(answer.unwrap(), AgentInstruction::Continue),
         () = until("the switch is shown", told) => {}
     }
     let nic = details(&appliance, "host").await.nics.remove(0);
@@ -148,12 +149,19 @@ async fn thousands_of_parts_and_texts_that_do_things_are_cut_and_plain() {
     let data = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(data.path()).await;
     appliance.add("host", MAC, None).await;
-    let twins = vec![Disk { model: HOSTILE.into(), vendor: HOSTILE.repeat(100), ..disk("sda", HOSTILE, 20) }; 3000];
+    let twins =
+        vec![InventoryDisk { model: HOSTILE.into(), vendor: HOSTILE.repeat(100), ..disk("sda", HOSTILE, 20) }; 3000];
     let mut agent = Agent::boot_with(&appliance, MAC, 1, "", twins).await;
-    let vlans = vec![Vlan { id: 5, name: HOSTILE.into() }; 1000];
-    let nic = Nic { name: HOSTILE.into(), mac: HOSTILE.into(), ip: vec![HOSTILE.into(); 500], vlans, ..Nic::default() };
+    let vlans = vec![InventoryVlan { id: 5, name: HOSTILE.into() }; 1000];
+    let nic = InventoryNic {
+        name: HOSTILE.into(),
+        mac: HOSTILE.into(),
+        ip: vec![HOSTILE.into(); 500],
+        vlans,
+        ..InventoryNic::default()
+    };
     agent.inventory = Inventory {
-        system: System { serial: HOSTILE.into(), product: HOSTILE.repeat(1000), ..System::default() },
+        system: InventorySystem { serial: HOSTILE.into(), product: HOSTILE.repeat(1000), ..InventorySystem::default() },
         nics: vec![nic; 5000],
         hostname: HOSTILE.into(),
         ..Inventory::default()
@@ -193,8 +201,8 @@ impl Probe for NoSystemCalls {
     fn addresses(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
-    fn table(&self, _: &Path) -> Table {
-        Table::None
+    fn table(&self, _: &Path) -> PartitionTableRecord {
+        PartitionTableRecord::None
     }
     fn signatures(&self, _: &Path) -> Vec<String> {
         Vec::new()

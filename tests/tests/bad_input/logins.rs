@@ -4,9 +4,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use firesteel_bmc::Credentials;
-use firesteel_bmc_fakes::redfish::{Fake, Fault};
-use firesteel_kube::Part;
+use firesteel_bmc::BmcCredentials;
+use firesteel_bmc_fakes::redfish::{Fake, RedfishFault};
+use firesteel_kube::ObjectPart;
 use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
 use firesteel_resources::{Secret, secret::SecretBytes};
 use tokio::net::TcpListener;
@@ -18,10 +18,10 @@ pub(crate) const PASSWORD: &str = "correct horse";
 const LOCKS_AFTER: u32 = 5;
 
 /// A BMC that locks, and its address.
-pub(crate) async fn bmc(faults: Vec<Fault>) -> (Fake, String) {
+pub(crate) async fn bmc(faults: Vec<RedfishFault>) -> (Fake, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("redfish+http://{}/redfish/v1/Systems/1", listener.local_addr().unwrap());
-    let credentials = Credentials { username: "admin".into(), password: PASSWORD.into() };
+    let credentials = BmcCredentials { username: "admin".into(), password: PASSWORD.into() };
     let fake = Fake::new(credentials, [2, 0, 0, 0, 8, 1]);
     fake.state().locks_after = Some(LOCKS_AFTER);
     // Hosts that share it tell their own.
@@ -45,7 +45,7 @@ pub(crate) async fn set_password(appliance: &Appliance, password: &str) {
     let set = |login: &mut Secret| {
         login.data.insert("password".to_owned(), SecretBytes(password.as_bytes().to_vec()));
     };
-    appliance.secrets.modify(NAMESPACE, "login", Part::Main, set).await.unwrap().unwrap();
+    appliance.secrets.modify(NAMESPACE, "login", ObjectPart::Main, set).await.unwrap().unwrap();
 }
 
 pub(crate) async fn add_host(appliance: &Appliance, name: &str, mac: &str, address: &str) {
@@ -86,7 +86,7 @@ async fn a_wrong_password_is_told_and_the_right_one_taken_at_once() {
 /// Two hosts of one BMC, one Secret, a hundred edits in a minute, all wrong; whichever way the BMC takes logins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_edits_in_a_minute_lock_no_account() {
-    for faults in [vec![], vec![Fault::NoSessions]] {
+    for faults in [vec![], vec![RedfishFault::NoSessions]] {
         let folder = tempfile::tempdir().unwrap();
         let appliance = Appliance::start(folder.path()).await;
         let (fake, address) = bmc(faults.clone()).await;

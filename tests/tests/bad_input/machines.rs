@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use firesteel_config_server::{ConfigAsk, ConfigRefusal};
+use firesteel_config_server::{ConfigRefusal, ConfigRequest};
 use firesteel_resources::SecretReference;
-use firesteel_wire::{Refusal, RefusalReason, Step, Verdict};
+use firesteel_wire::{AgentInstruction, PlanStep, RefusalReason, RefusalReply};
 
 use crate::agent::{Agent, End, REMOTE, disk, script, token_in};
 use crate::appliance::{Appliance, NAMESPACE, until};
@@ -17,7 +17,7 @@ const MAC: &str = "02:00:00:00:03:01";
 /// Seconds after which an agent that says nothing may be gone.
 const SILENT_S: i64 = 60;
 
-fn assert_refused(result: Result<impl std::fmt::Debug, Refusal>, reason: RefusalReason, what: &[&str]) {
+fn assert_refused(result: Result<impl std::fmt::Debug, RefusalReply>, reason: RefusalReason, what: &[&str]) {
     let refusal = result.expect_err("it must be refused");
     assert_eq!(refusal.reason, reason, "{}", refusal.message);
     for part in what {
@@ -26,9 +26,9 @@ fn assert_refused(result: Result<impl std::fmt::Debug, Refusal>, reason: Refusal
 }
 
 /// The next plan that the appliance has for an idle agent.
-async fn plan_for(appliance: &Appliance, agent: &mut Agent) -> Vec<Step> {
+async fn plan_for(appliance: &Appliance, agent: &mut Agent) -> Vec<PlanStep> {
     loop {
-        if let Verdict::Plan { plan } = agent.report(appliance).await.unwrap() {
+        if let AgentInstruction::Plan { plan } = agent.report(appliance).await.unwrap() {
             return plan.steps;
         }
     }
@@ -56,7 +56,7 @@ async fn a_second_key_holds_both_and_neither_goes_on() {
     assert_refused(thief.hello(&appliance).await, RefusalReason::Held, &waits);
     assert_refused(thief.report(&appliance).await, RefusalReason::Held, &waits);
     for _ in 0..3 {
-        assert_eq!(agent.report(&appliance).await.unwrap(), Verdict::Continue, "it gets no plan");
+        assert_eq!(agent.report(&appliance).await.unwrap(), AgentInstruction::Continue, "it gets no plan");
     }
     let keys = ["01".repeat(8), "02".repeat(8)];
     page_says(&appliance, &["second_claimant", "SecondClaimant", "192.0.2.77", &keys[0], &keys[1]]).await;
@@ -64,7 +64,7 @@ async fn a_second_key_holds_both_and_neither_goes_on() {
     // A person says who is the host.
     appliance.annotate("host", "firesteel.dev/settle", &"01".repeat(32)).await;
     page_says(&appliance, &["ClaimSettled", "not this host"]).await;
-    assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect], "the first one goes on");
+    assert_eq!(plan_for(&appliance, &mut agent).await, [PlanStep::Inspect], "the first one goes on");
     assert_refused(thief.hello(&appliance).await, RefusalReason::OldAttempt, &["known not to be the host"]);
     assert_refused(thief.report(&appliance).await, RefusalReason::OldAttempt, &["known not to be the host"]);
 }
@@ -86,7 +86,7 @@ async fn an_old_key_that_reports_twice_after_a_new_hello_holds_both() {
     assert_eq!(appliance.journal("host").await.status.claim, None, "it may have been on its way");
     assert_refused(old.report(&appliance).await, RefusalReason::Held, &["more than one machine"]);
     page_says(&appliance, &["second_claimant", "of attempt 1", &"01".repeat(8), &"02".repeat(8)]).await;
-    assert_eq!(new.report(&appliance).await.unwrap(), Verdict::Continue);
+    assert_eq!(new.report(&appliance).await.unwrap(), AgentInstruction::Continue);
     appliance.annotate("host", "firesteel.dev/settle", "neither").await;
     page_says(&appliance, &["ClaimSettled"]).await;
     // Until the end of its attempt is published it may still be answered.
@@ -113,7 +113,7 @@ async fn a_token_of_an_older_attempt_opens_nothing() {
     assert!(denied.contains("the token's attempt is over: boot again"), "{denied}");
     assert!(appliance.control.open_boot(&new.token).await.is_ok());
     new.hello(&appliance).await.unwrap();
-    assert_eq!(plan_for(&appliance, &mut new).await, [Step::Inspect]);
+    assert_eq!(plan_for(&appliance, &mut new).await, [PlanStep::Inspect]);
 }
 
 /// A loader goes on with its boot as soon as the appliance listens again.
@@ -137,7 +137,7 @@ async fn a_boot_script_waits_while_an_agent_may_be_at_work() {
     appliance.add("host", MAC, None).await;
     let mut agent = Agent::boot(&appliance, MAC, 1).await;
     agent.hello(&appliance).await.unwrap();
-    assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect]);
+    assert_eq!(plan_for(&appliance, &mut agent).await, [PlanStep::Inspect]);
     for ahead_s in [0, SILENT_S - 10] {
         appliance.ahead_s.store(ahead_s, Ordering::SeqCst);
         let waits = script(&appliance, MAC, "").await;
@@ -220,7 +220,7 @@ async fn of_two_hosts_with_one_mac_the_younger_says_so_until_the_older_is_gone()
     let mut agent = Agent::boot(&appliance, MAC, 3).await;
     agent.hello(&appliance).await.unwrap();
     assert!(appliance.journal("younger").await.status.agent.is_some(), "now it is its machine");
-    assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect]);
+    assert_eq!(plan_for(&appliance, &mut agent).await, [PlanStep::Inspect]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -243,7 +243,7 @@ async fn two_machines_with_one_uuid_are_two_hosts() {
             .steps
             .iter()
             .filter_map(|step| match step {
-                Step::WriteImage { disk, .. } => Some(disk.serial.as_str()),
+                PlanStep::WriteImage { disk, .. } => Some(disk.serial.as_str()),
                 _ => None,
             })
             .collect();
@@ -254,9 +254,9 @@ async fn two_machines_with_one_uuid_are_two_hosts() {
 }
 
 /// The config's name and the token that a stub fetches it with.
-fn config_in(plan: &[Step]) -> (String, String) {
+fn config_in(plan: &[PlanStep]) -> (String, String) {
     let files = plan.iter().find_map(|step| match step {
-        Step::HandOff { forms, .. } => forms.as_ref()?.boot_partition.as_ref(),
+        PlanStep::HandOff { forms, .. } => forms.as_ref()?.boot_partition.as_ref(),
         _ => None,
     });
     let stub = files.unwrap().files.iter().find(|file| file.path == "ignition/config.ign").unwrap();
@@ -268,7 +268,7 @@ fn config_in(plan: &[Step]) -> (String, String) {
 }
 
 async fn asked_for(appliance: &Appliance, name: &str, token: &str) -> Result<Vec<u8>, ConfigRefusal> {
-    let ask = ConfigAsk { name, token: Some(token), accept: None, head: false, remote: REMOTE };
+    let ask = ConfigRequest { name, token: Some(token), accept: None, head: false, remote: REMOTE };
     appliance.configs.host_config(ask).await
 }
 
@@ -341,8 +341,8 @@ async fn a_machine_that_nobody_owns_is_inspected_and_shown_and_nothing_else() {
     let appliance = Appliance::start(data.path()).await;
     let mut agent = Agent::boot(&appliance, MAC, 1).await;
     let verdict = agent.hello(&appliance).await.unwrap().verdict;
-    let Verdict::Plan { plan } = verdict else { panic!("{verdict:?}") };
-    assert_eq!(plan.steps, [Step::Inspect]);
+    let AgentInstruction::Plan { plan } = verdict else { panic!("{verdict:?}") };
+    assert_eq!(plan.steps, [PlanStep::Inspect]);
     agent.inspect(&plan);
     // The answer to the report of a finished inspection is held: there is nothing else to do.
     let shown = until("the machine is shown", async || {
@@ -352,7 +352,9 @@ async fn a_machine_that_nobody_owns_is_inspected_and_shown_and_nothing_else() {
     tokio::pin!(shown);
     loop {
         tokio::select! {
-            verdict = agent.report(&appliance) => assert!(matches!(verdict, Ok(Verdict::Continue)), "{verdict:?}"),
+            verdict = agent.report(&appliance) => {
+                assert!(matches!(verdict, Ok(AgentInstruction::Continue)), "{verdict:?}");
+            }
             () = &mut shown => break,
         }
     }
@@ -363,7 +365,8 @@ async fn a_machine_that_nobody_owns_is_inspected_and_shown_and_nothing_else() {
     // Its token is no host's: adopted, it starts again with one of its own.
     appliance.add("adopted", MAC, None).await;
     until("it is told to start again", async || {
-        matches!(agent.report(&appliance).await, Ok(Verdict::Abort { reason }) if reason.contains("adopted as default/adopted"))
+        let is_adopted = |reason: &str| reason.contains("adopted as default/adopted");
+        matches!(agent.report(&appliance).await, Ok(AgentInstruction::Abort { reason }) if is_adopted(&reason))
     })
     .await;
 }

@@ -1,8 +1,8 @@
 //! What a host claims to have done: signed where its plan asked for it, and nowhere else.
 
-use firesteel_control::receipts::file::{Flaw, verify};
+use firesteel_control::receipts::file::{ReceiptFileError, verify};
 use firesteel_tests::honest;
-use firesteel_wire::{DiskIdentity, Evidence, Step, erasure::Policy};
+use firesteel_wire::{DiskIdentity, Evidence, PlanStep, erasure::ErasurePolicy};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::{
@@ -31,13 +31,13 @@ async fn only_what_a_plan_asked_for_is_signed_and_it_outlives_its_host() {
     appliance.add("host", MAC, Some(image)).await;
     let mut agent = Agent::boot(&appliance, MAC, 1).await;
     let End::WritePlan(plan) = agent.work(&appliance, "host").await else { panic!("no plan for the disk") };
-    let Some(Step::ClearMetadata { disk, .. }) = plan.steps.first() else { panic!("{:?}", plan.steps) };
+    let Some(PlanStep::ClearMetadata { disk, .. }) = plan.steps.first() else { panic!("{:?}", plan.steps) };
     agent.claim(plan.number, 0, cleared(disk));
     agent.claim(plan.number, 1, cleared(&DiskIdentity { serial: "another".into(), ..disk.clone() }));
     agent.claim(plan.number + 1, 0, cleared(disk));
     agent.claim(plan.number, 4_000_000_000, cleared(disk));
     // Of the planned disk, and nothing that the plan asks for.
-    agent.claim(plan.number, 1, Evidence::DiskErased(honest::erased(disk, Policy::Full)));
+    agent.claim(plan.number, 1, Evidence::DiskErased(honest::erased(disk, ErasurePolicy::Full)));
     // What it is told next is no matter here; an idle agent is held.
     let is_kept = async || !appliance.receipts.list(Some(NAMESPACE)).await.unwrap().0.is_empty();
     tokio::select! {
@@ -52,11 +52,11 @@ async fn only_what_a_plan_asked_for_is_signed_and_it_outlives_its_host() {
     let document = verify(&public(RECEIPT_SEED), file).unwrap();
     assert_eq!((document.disk.serial.as_str(), document.plan, document.step), ("A", plan.number, 0));
     assert!(!document.disk.device.contains('\u{1b}'), "{:?}", document.disk.device);
-    assert_eq!(verify(&public([8; 32]), file), Err(Flaw::Forged));
+    assert_eq!(verify(&public([8; 32]), file), Err(ReceiptFileError::Forged));
 
     appliance
         .hosts
-        .modify(NAMESPACE, "host", firesteel_kube::Part::Main, |host| {
+        .modify(NAMESPACE, "host", firesteel_kube::ObjectPart::Main, |host| {
             host.metadata.annotations.insert("firesteel.dev/release-force".into(), "true".into());
         })
         .await

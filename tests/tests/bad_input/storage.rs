@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use firesteel_kube::Part;
+use firesteel_kube::ObjectPart;
 use firesteel_resources::bare_metal_host::annotations;
-use firesteel_wire::{Step, Verdict};
+use firesteel_wire::{AgentInstruction, PlanStep};
 
 use crate::agent::{Agent, End};
 use crate::appliance::{Appliance, NAMESPACE, images_in, until};
@@ -110,11 +110,11 @@ async fn an_image_that_does_not_fit_the_data_folder_leaves_the_databases_their_r
     let retry = |host: &mut firesteel_resources::BareMetalHost| {
         host.metadata.annotations.insert(annotations::RETRY.into(), "true".into());
     };
-    appliance.hosts.modify(NAMESPACE, "host", Part::Main, retry).await.unwrap();
+    appliance.hosts.modify(NAMESPACE, "host", ObjectPart::Main, retry).await.unwrap();
     let mut plan = Vec::new();
     until("a plan for the disk", async || {
-        if let Verdict::Plan { plan: next } = agent.report(&appliance).await.unwrap() {
-            if next.steps == [Step::Inspect] {
+        if let AgentInstruction::Plan { plan: next } = agent.report(&appliance).await.unwrap() {
+            if next.steps == [PlanStep::Inspect] {
                 agent.inspect(&next);
             } else {
                 plan = next.steps;
@@ -123,7 +123,7 @@ async fn an_image_that_does_not_fit_the_data_folder_leaves_the_databases_their_r
         !plan.is_empty()
     })
     .await;
-    assert!(plan.iter().any(Step::is_destructive));
+    assert!(plan.iter().any(PlanStep::is_destructive));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

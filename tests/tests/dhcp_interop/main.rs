@@ -16,8 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use firesteel_appliance::net::rogue;
-use firesteel_dhcp::{Config, Event, Network, Pool, Subnet, What};
+use firesteel_appliance::net::rogue_server;
+use firesteel_dhcp::{DhcpConfig, DhcpEvent, DhcpEventKind, Ipv4Network, Pool, Subnet};
 use firesteel_tests::dhcp_client;
 use nix::sys::signal::Signal;
 
@@ -26,14 +26,14 @@ use wire::{Namespace, Running, Server, Tools, wait_for};
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const RELAY: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 
-fn config() -> Config {
+fn config() -> DhcpConfig {
     let pool = |third, first, last| {
         Some(Pool { first: Ipv4Addr::new(10, third, 0, first), last: Ipv4Addr::new(10, third, 0, last) })
     };
-    Config {
+    DhcpConfig {
         server_address: SERVER,
-        local: Subnet { network: Network::of(SERVER, 24), pool: pool(77, 100, 199), router: None },
-        relayed: vec![Subnet { network: Network::of(RELAY, 24), pool: pool(88, 100, 199), router: Some(RELAY) }],
+        local: Subnet { network: Ipv4Network::of(SERVER, 24), pool: pool(77, 100, 199), router: None },
+        relayed: vec![Subnet { network: Ipv4Network::of(RELAY, 24), pool: pool(88, 100, 199), router: Some(RELAY) }],
         dns: vec![SERVER],
         ntp: Vec::new(),
         domain: Some("lab.example".into()),
@@ -63,16 +63,18 @@ impl Bench {
     }
 }
 
-fn is_ack(event: &Event) -> bool {
-    matches!(event.what, What::Acked { .. })
+fn is_ack(event: &DhcpEvent) -> bool {
+    matches!(event.what, DhcpEventKind::Acked { .. })
 }
 
-fn is_release(event: &Event) -> bool {
-    matches!(event.what, What::Released { .. })
+fn is_release(event: &DhcpEvent) -> bool {
+    matches!(event.what, DhcpEventKind::Released { .. })
 }
 
-fn address_of(event: &Event) -> Ipv4Addr {
-    let (What::Acked { address, .. } | What::Released { address }) = event.what else { panic!("{event:?}") };
+fn address_of(event: &DhcpEvent) -> Ipv4Addr {
+    let (DhcpEventKind::Acked { address, .. } | DhcpEventKind::Released { address }) = event.what else {
+        panic!("{event:?}")
+    };
     address
 }
 
@@ -224,10 +226,10 @@ fn start_dnsmasq(tools: &Tools, folder: &Path, namespace: &Namespace) -> Running
     Running::start(&mut command)
 }
 
-fn look_for_others(namespace: &Namespace) -> Option<rogue::Rogue> {
+fn look_for_others(namespace: &Namespace) -> Option<rogue_server::RogueServer> {
     let looking = namespace.inside(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(rogue::find("c0", Duration::from_secs(1))).unwrap()
+        runtime.block_on(rogue_server::find("c0", Duration::from_secs(1))).unwrap()
     });
     looking.join().unwrap()
 }
@@ -266,7 +268,7 @@ fn a_second_appliance_is_found_as_well() {
 }
 
 /// Runs our client on a plain UDP socket until it is bound, and returns its lease.
-fn bind_our_client(namespace: &Namespace, number: u8) -> firesteel_dhcp::client::Bound {
+fn bind_our_client(namespace: &Namespace, number: u8) -> firesteel_dhcp::client::GrantedAddress {
     let mac = firesteel_facts::Mac([0x52, 0x54, 0, 0, 0, number]);
     namespace.inside(move || dhcp_client::lease("c0", mac)).join().unwrap().unwrap()
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use firesteel_appliance::net::dhcp::DhcpServer;
-use firesteel_dhcp::{Config, Event};
+use firesteel_dhcp::{DhcpConfig, DhcpEvent};
 use nix::sched::{CloneFlags, setns};
 
 /// Clients wait seconds between their messages; a loaded machine makes that longer.
@@ -148,21 +148,21 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// The appliance's server on a thread in a namespace.
 pub(crate) struct Server {
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<DhcpEvent>>>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    pub(crate) fn start(namespace: &Namespace, interface: &str, config: Config, leases: &Path) -> Self {
-        let events = Arc::<Mutex<Vec<Event>>>::default();
+    pub(crate) fn start(namespace: &Namespace, interface: &str, config: DhcpConfig, leases: &Path) -> Self {
+        let events = Arc::<Mutex<Vec<DhcpEvent>>>::default();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (seen, interface, leases) = (Arc::clone(&events), interface.to_owned(), leases.to_owned());
         let thread = namespace.inside(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let note = Arc::new(move |_, event: &Event| {
+                let note = Arc::new(move |_, event: &DhcpEvent| {
                     seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
                 });
                 let opened = DhcpServer::open(&interface, config, &leases, Arc::new(|_| None), note);
@@ -179,7 +179,7 @@ impl Server {
     }
 
     /// Waits for such an event and takes it, and all before it, off the record.
-    pub(crate) fn wait_for(&self, what: &str, is_it: impl Fn(&Event) -> bool) -> Event {
+    pub(crate) fn wait_for(&self, what: &str, is_it: impl Fn(&DhcpEvent) -> bool) -> DhcpEvent {
         let mut found = None;
         wait_for(what, || {
             let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@
 //! tables that begin with them. Its flags stand there; those of every command stand under [`ROOT_HEADING`].
 
 use clap::CommandFactory as _;
-use firesteel_appliance::cli::Cli;
+use firesteel_appliance::cli::FiresteelCli;
 
 use super::page::{Page, code_words_of};
 
@@ -23,7 +23,7 @@ pub(crate) struct CommandFlags {
 /// All commands, and the command itself with what all of them have.
 pub(crate) fn commands() -> Vec<CommandFlags> {
     let mut found = Vec::new();
-    collect(&Cli::command(), "", &mut found);
+    collect(&FiresteelCli::command(), "", &mut found);
     found
 }
 

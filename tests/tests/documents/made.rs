@@ -15,12 +15,19 @@ use super::{
 };
 
 /// Methods that record an event, and at which of their arguments its reason is. Each must be called somewhere.
-const RECORDERS: [(&str, usize); 6] =
-    [("event", 1), ("stuck_with", 1), ("tell_of", 2), ("tell_about", 1), ("tell_of_network", 0), (SHORT, 1)];
-/// A method of this name records an event where the argument is a reason; elsewhere it does something else.
+const RECORDERS: [(&str, usize); 7] = [
+    ("event", 1),
+    ("stuck_with", 1),
+    ("record_event", 2),
+    ("record_about", 1),
+    ("record_network_event", 0),
+    ("record_halt_event", 1),
+    ("record_stream_event", 1),
+];
+/// A closure of this name records an event.
 const SHORT: &str = "tell";
 /// The object that an event is made of, with its field `reason`.
-const EVENT: &str = "Occurrence";
+const EVENT: &str = "RecordedEvent";
 
 /// The types of all conditions.
 pub(crate) fn conditions(sources: &[Source], constants: &Constants<'_>) -> Found {
@@ -107,7 +114,7 @@ pub(crate) fn events(sources: &[Source], constants: &Constants<'_>) -> Found {
             }
         }
     }
-    let all = RECORDERS.iter().map(|(name, _)| *name).chain([EVENT]);
+    let all = RECORDERS.iter().map(|(name, _)| *name).chain([SHORT, EVENT]);
     found.faults.extend(all.filter(|name| !called.contains(name)).map(|name| {
         format!("nothing calls `{name}` any more: say in tests/tests/documents/made.rs what records events now")
     }));
@@ -133,7 +140,7 @@ fn reason_at(source: &Source, at: usize) -> Option<(&'static str, &[Token], bool
     let is_method = tokens[at - 1].is_sign('.') && !(at > 1 && tokens[at - 2].is_sign('.'));
     if is_method {
         let (name, place) = RECORDERS.into_iter().find(|(name, _)| token.is_word(name))?;
-        return Some((name, *arguments.get(place)?, name != SHORT));
+        return Some((name, *arguments.get(place)?, true));
     }
     // A closure of the same name, with the reason first and whether it is a warning.
     let [reason, [status], ..] = arguments.as_slice() else { return None };
@@ -237,14 +244,14 @@ mod tests {
         let cases: [(&str, &[&str], usize); 9] = [
             ("fn a() { turn.event(EventKind::Normal, \"Direct\", x); }", &["Direct"], 0),
             ("fn a() { turn.event(k, if b { \"One\" } else { \"Other\" }, x); }", &["One", "Other"], 0),
-            ("const R: &str = \"Kept\"; fn a() { self.tell_of(key, &uid, R, true, x); }", &["Kept"], 0),
+            ("const R: &str = \"Kept\"; fn a() { self.record_event(key, &uid, R, true, x); }", &["Kept"], 0),
             (
                 "fn a() { let (reason, text) = match b { C => (\"One\", 1), D => (\"Two\", 2) }; \
-              s.tell_of_network(reason, true, text); }",
+              s.record_network_event(reason, true, text); }",
                 &["One", "Two"],
                 0,
             ),
-            ("fn a(reason: &str) { let o = Occurrence { regarding, reason: reason.to_owned(), message }; }", &[], 0),
+            ("fn a(reason: &str) { let o = RecordedEvent { regarding, reason: reason.to_owned(), message }; }", &[], 0),
             ("fn word(self) -> &'static str { \"Word\" } fn a() { t.event(k, shut.by.word(), x); }", &["Word"], 0),
             ("fn a() { let mut tell = |reason, b, m| c; tell(\"Closed\", false, format!(\"x\")) }", &["Closed"], 0),
             ("fn a() { self.tell(decided, sets); notes.push(..event(now, \"Free\", x)); }", &[], 0),

@@ -29,12 +29,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_appliance::serve::at_rest::{self, KeyFile};
+use firesteel_appliance::serve::sealing::{self, KeyFile};
 use firesteel_facts::Mac;
 use firesteel_store::{Durability, GroupResource, Revision};
 use firesteel_tests::agent_line::token_of;
 use firesteel_tests::{dhcp_client, network::ADDRESS};
-use firesteel_wire::{HELLO_PATH, Hello, Identity, PublicKey, SIGNATURE_HEADER, signing_input};
+use firesteel_wire::{HELLO_PATH, Hello, PublicKey, SIGNATURE_HEADER, SmbiosIdentity, signing_input};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ fn mark_of_sealed(data: &Path, text: &str) -> Vec<u8> {
     let (database, key_file) = (folder.path().join("resources.db"), elsewhere.path().join("at-rest.key"));
     let into = database.to_str().unwrap();
     rusqlite::Connection::open(data.join("resources.db")).unwrap().execute("VACUUM INTO ?1", [into]).unwrap();
-    fs::copy(data.join(at_rest::DEFAULT_FILE), &key_file).unwrap();
+    fs::copy(data.join(sealing::DEFAULT_FILE), &key_file).unwrap();
     let store = KeyFile::open(&key_file, &database).unwrap().open_store(&database, Durability::Nothing).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let revision = runtime.block_on(async {
@@ -213,7 +213,7 @@ fn say_hello(agent: &mut Connection, token: &str, seed: u8) -> Answer {
     let hello = Hello {
         token: token.to_owned(),
         key,
-        identity: Identity { boot_mac: "52:54:00:77:01:01".into(), ..Identity::default() },
+        identity: SmbiosIdentity { boot_mac: "52:54:00:77:01:01".into(), ..SmbiosIdentity::default() },
         agent_version: "0.1.0".into(),
         kernel_version: "6.1".into(),
         uptime_ms: 2500,

@@ -3,8 +3,8 @@
 use firesteel_tests::agent_line::AgentLine;
 use firesteel_tests::{disk_image, honest};
 use firesteel_wire::{
-    Disk, DiskIdentity, Evidence, HelloReply, Plan, Program, Receipt, ReportReply, Step, StepReport, StepState, Table,
-    Verdict,
+    AgentInstruction, AgentPlan, DiskIdentity, Evidence, HelloReply, InventoryDisk, PartitionTableRecord, PlanStep,
+    Program, ReportReply, StepReceipt, StepReport, StepState,
 };
 use serde_json::json;
 
@@ -19,18 +19,18 @@ pub(crate) fn install(bench: &Bench, name: &str, address: &str) {
 
 pub(crate) struct Agent {
     line: AgentLine,
-    disks: Vec<Disk>,
+    disks: Vec<InventoryDisk>,
     plan: u32,
     steps: Vec<StepReport>,
-    receipts: Vec<Receipt>,
+    receipts: Vec<StepReceipt>,
     /// All plans of this boot.
-    pub(crate) plans: Vec<Plan>,
+    pub(crate) plans: Vec<AgentPlan>,
     has_left: bool,
 }
 
 impl Agent {
     /// Boots the machine with these disks, as soon as the appliance has a token for it.
-    pub(crate) fn boot(bench: &Bench, disks: Vec<Disk>) -> Self {
+    pub(crate) fn boot(bench: &Bench, disks: Vec<InventoryDisk>) -> Self {
         Self::boot_nth(bench, 1, disks)
     }
 
@@ -39,7 +39,7 @@ impl Agent {
         Self::boot_nth(bench, self.line.boot() + 1, self.disks)
     }
 
-    fn boot_nth(bench: &Bench, boot: u8, disks: Vec<Disk>) -> Self {
+    fn boot_nth(bench: &Bench, boot: u8, disks: Vec<InventoryDisk>) -> Self {
         let mut agent = Self {
             line: AgentLine::new(&bench.appliance.data(), MAC, boot),
             disks,
@@ -72,7 +72,7 @@ impl Agent {
     /// The disk that its write plan names.
     pub(crate) fn written(&self) -> Option<DiskIdentity> {
         self.plans.iter().flat_map(|plan| &plan.steps).find_map(|step| match step {
-            Step::WriteImage { disk, .. } => Some(disk.clone()),
+            PlanStep::WriteImage { disk, .. } => Some(disk.clone()),
             _ => None,
         })
     }
@@ -96,15 +96,15 @@ impl Agent {
         self.obey(reply.verdict);
     }
 
-    fn obey(&mut self, verdict: Verdict) {
+    fn obey(&mut self, verdict: AgentInstruction) {
         match verdict {
-            Verdict::Plan { plan } if plan.number != self.plan => self.carry_out(&plan),
-            Verdict::Plan { .. } | Verdict::Continue => {}
-            Verdict::Abort { reason } => panic!("the agent is to stop: {reason}"),
+            AgentInstruction::Plan { plan } if plan.number != self.plan => self.carry_out(&plan),
+            AgentInstruction::Plan { .. } | AgentInstruction::Continue => {}
+            AgentInstruction::Abort { reason } => panic!("the agent is to stop: {reason}"),
         }
     }
 
-    fn carry_out(&mut self, plan: &Plan) {
+    fn carry_out(&mut self, plan: &AgentPlan) {
         self.plan = plan.number;
         self.plans.push(plan.clone());
         self.steps.clear();
@@ -125,15 +125,23 @@ impl Agent {
             });
             self.change_disks(step);
             let (plan, evidence) = (plan.number, honest::evidence(step, &self.disks));
-            self.receipts.push(Receipt { plan, index, step: name, started_ms: 1, ended_ms: 2, span: None, evidence });
+            self.receipts.push(StepReceipt {
+                plan,
+                index,
+                step: name,
+                started_ms: 1,
+                ended_ms: 2,
+                span: None,
+                evidence,
+            });
         }
     }
 
     /// Has the disk of a step be as the step leaves it.
-    fn change_disks(&mut self, step: &Step) {
+    fn change_disks(&mut self, step: &PlanStep) {
         let table = match step {
-            Step::WriteImage { disk_guid, .. } => Table::Gpt { guid: disk_guid.clone() },
-            Step::ClearMetadata { .. } | Step::EraseDisk { .. } => Table::None,
+            PlanStep::WriteImage { disk_guid, .. } => PartitionTableRecord::Gpt { guid: disk_guid.clone() },
+            PlanStep::ClearMetadata { .. } | PlanStep::EraseDisk { .. } => PartitionTableRecord::None,
             _ => return,
         };
         let by_path = step.disk().map(|disk| disk.by_path.clone()).unwrap_or_default();

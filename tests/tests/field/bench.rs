@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use firesteel_bmc::Credentials;
+use firesteel_bmc::BmcCredentials;
 use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::network::with_appliance;
@@ -36,8 +36,8 @@ pub(crate) fn with(test: impl FnOnce(&Bench) + Send + 'static) {
     });
 }
 
-pub(crate) fn credentials() -> Credentials {
-    Credentials { username: "admin".into(), password: "correct horse".into() }
+pub(crate) fn credentials() -> BmcCredentials {
+    BmcCredentials { username: "admin".into(), password: "correct horse".into() }
 }
 
 /// A service with these quirks, which no host uses yet.

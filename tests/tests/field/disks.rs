@@ -1,7 +1,7 @@
 //! Disks as people have them: which one is written, what names it, and what a disk without a name needs.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_wire::{Disk, DiskIdentity, Step, Table, Transport};
+use firesteel_wire::{DiskIdentity, InventoryDisk, PartitionTableRecord, PlanStep, Transport};
 use serde_json::{Value, json};
 
 use firesteel_tests::disk_image;
@@ -11,20 +11,20 @@ use crate::bench::{self, Bench, say};
 
 const NAME: &str = "host";
 
-fn disk(device: &str, by_path: &str, size_gb: u64) -> Disk {
-    Disk {
+fn disk(device: &str, by_path: &str, size_gb: u64) -> InventoryDisk {
+    InventoryDisk {
         device: format!("/dev/{device}"),
         by_path: format!("/dev/disk/by-path/{by_path}"),
         size_bytes: size_gb * 1_000_000_000,
         logical_block_bytes: 512,
         physical_block_bytes: 512,
-        table: Some(Table::None),
-        ..Disk::default()
+        table: Some(PartitionTableRecord::None),
+        ..InventoryDisk::default()
     }
 }
 
 /// A host that wants an image, whose machine has these disks, and the agent that runs on it.
-fn boot(bench: &Bench, disks: Vec<Disk>, more: &Value) -> Agent {
+fn boot(bench: &Bench, disks: Vec<InventoryDisk>, more: &Value) -> Agent {
     let (_, origin) = bench.bmc(&json!({}));
     let mut spec = json!({"image": disk_image::served()});
     for (key, value) in more.as_object().unwrap() {
@@ -53,12 +53,12 @@ fn error(bench: &Bench, agent: &mut Agent) -> String {
 }
 
 fn is_destroyed(agent: &Agent) -> bool {
-    agent.plans.iter().flat_map(|plan| &plan.steps).any(Step::is_destructive)
+    agent.plans.iter().flat_map(|plan| &plan.steps).any(PlanStep::is_destructive)
 }
 
 /// A LUN that a BMC shows on USB, and does not call removable.
-fn usb() -> Disk {
-    Disk {
+fn usb() -> InventoryDisk {
+    InventoryDisk {
         vendor: "BMC".into(),
         model: "LUN 00 Media".into(),
         serial: "U1".into(),
@@ -71,7 +71,7 @@ fn usb() -> Disk {
 fn usb_lun_is_smallest_disk() {
     let case = "usb-lun-is-smallest-disk";
     bench::with(move |bench| {
-        let sata = Disk { serial: "S1".into(), ..disk("sdb", "pci-0000:00:17.0-ata-1", 480) };
+        let sata = InventoryDisk { serial: "S1".into(), ..disk("sdb", "pci-0000:00:17.0-ata-1", 480) };
         let chosen = written(bench, &mut boot(bench, vec![usb(), sata], &json!({})));
         say(case, "the disk inside the host", &chosen.to_string());
         assert_eq!(chosen.serial, "S1");
@@ -95,7 +95,7 @@ fn usb_lun_is_smallest_disk() {
 fn raid_luns_same_short_wwn() {
     bench::with(|bench| {
         let wwn = "0x600508b1001c0000";
-        let volume = |device: &str, place: &str, extension: &str| Disk {
+        let volume = |device: &str, place: &str, extension: &str| InventoryDisk {
             model: "LOGICAL VOLUME".into(),
             serial: "ARRAY".into(),
             wwn: wwn.into(),
@@ -119,7 +119,7 @@ fn a_disk_without_a_name() {
     let case = "disk-without-serial-and-wwn";
     bench::with(move |bench| {
         let place = "/dev/disk/by-path/pci-0000:04:00.0";
-        let virtio = Disk { transport: Transport::Virtio, ..disk("vda", "pci-0000:04:00.0", 6) };
+        let virtio = InventoryDisk { transport: Transport::Virtio, ..disk("vda", "pci-0000:04:00.0", 6) };
         let mut agent = boot(bench, vec![virtio], &json!({}));
         let told = error(bench, &mut agent);
         let hint = format!("spec: {{rootDeviceHints: {{deviceName: \"{place}\"}}}}");
@@ -140,7 +140,7 @@ fn a_disk_without_a_name() {
             bench.status(NAME).is_null().then_some(())
         });
         let mut cleared = agent.plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match step {
-            Step::ClearMetadata { disk, .. } | Step::EraseDisk { disk, .. } => Some(disk.by_path.clone()),
+            PlanStep::ClearMetadata { disk, .. } | PlanStep::EraseDisk { disk, .. } => Some(disk.by_path.clone()),
             _ => None,
         });
         assert_eq!(cleared.next_back().as_deref(), Some(place));
@@ -165,11 +165,11 @@ fn network_data_balance_xor() {
             "stringData": {"networkData": document.to_string()},
         })]);
         let spec = json!({"networkData": {"name": "net", "namespace": "default"}});
-        let own = Disk { serial: "S1".into(), ..disk("sda", "pci-0000:00:17.0-ata-1", 20) };
+        let own = InventoryDisk { serial: "S1".into(), ..disk("sda", "pci-0000:00:17.0-ata-1", 20) };
         let mut agent = boot(bench, vec![own], &spec);
         written(bench, &mut agent);
         let handed = agent.plans.iter().flat_map(|plan| &plan.steps).find_map(|step| match step {
-            Step::HandOff { forms: Some(forms), .. } => forms.config_drive.clone(),
+            PlanStep::HandOff { forms: Some(forms), .. } => forms.config_drive.clone(),
             _ => None,
         });
         let files = handed.map(|drive| drive.files).unwrap_or_default();

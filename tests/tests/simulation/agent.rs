@@ -1,4 +1,4 @@
-//! The agent in one boot: the real mind ([`decide`](firesteel_agent::decide)), notice board and
+//! The agent in one boot: the real mind ([`decider`](firesteel_agent::decider)), notice board and
 //! choice of disk, with a small model of the conversation
 //! ([`session`](firesteel_agent::session)) and of the steps around them.
 //!
@@ -7,19 +7,20 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_agent::decide::{Ending, Mind, Next, retry_after};
-use firesteel_contents::{Own, objections};
-use firesteel_steps::board::Board;
+use firesteel_agent::decider::{AgentAction, AgentDecider, PlanEnd, retry_after};
+use firesteel_contents::{OwnershipClaim, objections};
+use firesteel_steps::board::ReportBoard;
 use firesteel_steps::disk::resolve;
 use firesteel_steps::{
     Exit,
-    gate::{Freshness, freshness},
+    gate::{ReplyFreshness, freshness},
 };
 use firesteel_tests::honest;
-use firesteel_wire::erasure::{Erasure, Grade, Samples};
+use firesteel_wire::erasure::{ErasureEvidence, Grade, Samples};
 use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};
 use firesteel_wire::{
-    self as wire, Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Refusal, Report, ReportReply, Seed, Step,
+    self as wire, AgentPlan, AgentReport, Evidence, Hello, HelloReply, PlanStep, PublicKey, RefusalReply, ReportReply,
+    Seed, SmbiosIdentity,
 };
 
 use crate::appliance::AGENT;
@@ -57,7 +58,7 @@ pub(crate) enum Lie {
 
 #[derive(Debug)]
 struct Job {
-    plan: Plan,
+    plan: AgentPlan,
     index: usize,
     chunk: u32,
     /// The disk that the step works on, by its truth.
@@ -70,8 +71,8 @@ pub(crate) struct Agent {
     pub(crate) key: PublicKey,
     boot_id: String,
     started: Duration,
-    board: Board,
-    mind: Option<Mind>,
+    board: ReportBoard,
+    mind: Option<AgentDecider>,
     sequence: u64,
     last_reply: Duration,
     failures: u32,
@@ -79,7 +80,7 @@ pub(crate) struct Agent {
     /// Why nothing may be destroyed, by the newest reply.
     hold: Option<String>,
     job: Option<Job>,
-    ending: Option<Ending>,
+    ending: Option<PlanEnd>,
     leaving_since: Option<Duration>,
     /// What the last reply named.
     stored: Vec<wire::ReceiptPlace>,
@@ -115,7 +116,7 @@ impl Agent {
             key: PublicKey(key),
             boot_id,
             started: now,
-            board: Board::new(None),
+            board: ReportBoard::new(None),
             mind: None,
             sequence: 0,
             last_reply: now,
@@ -171,7 +172,7 @@ impl Agent {
         Ask::Hello(Box::new(Hello {
             token: self.seed.token.clone(),
             key: self.key,
-            identity: Identity { uuid, boot_mac, macs: self.macs.clone(), ..Identity::default() },
+            identity: SmbiosIdentity { uuid, boot_mac, macs: self.macs.clone(), ..SmbiosIdentity::default() },
             agent_version: "sim".into(),
             kernel_version: "sim".into(),
             uptime_ms: millis(now.saturating_sub(self.started)),
@@ -196,20 +197,20 @@ impl Agent {
         self.failures = 0;
     }
 
-    pub(crate) fn greeted(&mut self, reply: Result<&HelloReply, Option<&Refusal>>, now: Duration) -> Vec<Do> {
+    pub(crate) fn greeted(&mut self, reply: Result<&HelloReply, Option<&RefusalReply>>, now: Duration) -> Vec<Do> {
         self.busy = false;
         match reply {
             Ok(reply) => {
                 self.learn(reply.time_ms, reply.hold.as_deref(), now);
                 self.attempt = reply.attempt;
-                let mut mind = Mind::new(reply.attempt, self.board.read().plan);
+                let mut mind = AgentDecider::new(reply.attempt, self.board.read().plan);
                 let next = mind.handle_verdict(&reply.verdict, false);
                 self.mind = Some(mind);
                 self.go_on(next, now)
             }
             Err(refusal) => {
                 if let Some(refusal) = refusal
-                    && let Next::Go(exit) = Mind::new(0, 0).handle_refusal(refusal.reason)
+                    && let AgentAction::Go(exit) = AgentDecider::new(0, 0).handle_refusal(refusal.reason)
                 {
                     return vec![Do::Go(exit)];
                 }
@@ -222,7 +223,7 @@ impl Agent {
         }
     }
 
-    pub(crate) fn answered(&mut self, reply: Result<&ReportReply, Option<&Refusal>>, now: Duration) -> Vec<Do> {
+    pub(crate) fn answered(&mut self, reply: Result<&ReportReply, Option<&RefusalReply>>, now: Duration) -> Vec<Do> {
         self.busy = false;
         let Some(mut mind) = self.mind.take() else { return Vec::new() };
         let (next, failed) = match reply {
@@ -238,7 +239,7 @@ impl Agent {
             }
         };
         self.mind = Some(mind);
-        if next != Next::Nothing {
+        if next != AgentAction::Nothing {
             return self.go_on(next, now);
         }
         if self.ending.is_some() {
@@ -256,24 +257,24 @@ impl Agent {
         let Some(mind) = &mut self.mind else { return vec![Do::Ask(self.hello(now))] };
         let next = match self.ending.take() {
             Some(ending) => mind.handle_ending(ending),
-            None => Next::Nothing,
+            None => AgentAction::Nothing,
         };
         self.go_on(next, now)
     }
 
     /// Does what was decided, then reports.
-    fn go_on(&mut self, next: Next, now: Duration) -> Vec<Do> {
+    fn go_on(&mut self, next: AgentAction, now: Duration) -> Vec<Do> {
         let mut todo = Vec::new();
         match next {
-            Next::Nothing | Next::SendLastReport(_) => {}
-            Next::Start(plan) => {
+            AgentAction::Nothing | AgentAction::SendLastReport(_) => {}
+            AgentAction::Start(plan) => {
                 self.board.plan_started(&plan);
                 self.job = Some(Job { plan, index: 0, chunk: 0, disk: None });
                 todo.push(Do::Work(Duration::from_millis(100)));
             }
-            Next::Reject(plan, why) => self.board.plan_rejected(&plan, &why, self.unix_ms(now)),
-            Next::Stop(reason) => self.told = Some(reason),
-            Next::Go(exit) => return vec![Do::Go(exit)],
+            AgentAction::Reject(plan, why) => self.board.plan_rejected(&plan, &why, self.unix_ms(now)),
+            AgentAction::Stop(reason) => self.told = Some(reason),
+            AgentAction::Go(exit) => return vec![Do::Go(exit)],
         }
         let Some(mind) = &self.mind else { return todo };
         if mind.is_leaving() && self.leaving_since.is_none() {
@@ -282,7 +283,7 @@ impl Agent {
         self.sequence += 1;
         self.busy = true;
         let notices = self.board.read();
-        let mut report = Report {
+        let mut report = AgentReport {
             token: self.seed.token.clone(),
             key: self.key,
             boot_id: self.boot_id.clone(),
@@ -305,7 +306,7 @@ impl Agent {
     }
 
     /// Every other report says again what ran first in this plan.
-    fn muddle(&mut self, report: &mut Report) {
+    fn muddle(&mut self, report: &mut AgentReport) {
         match &self.old_news {
             Some((plan, steps)) if *plan == report.plan && report.sequence.is_multiple_of(2) => {
                 report.steps.clone_from(steps);
@@ -318,8 +319,8 @@ impl Agent {
         }
     }
 
-    fn lie_in(&self, report: &mut Report) {
-        let is_write = |receipt: &wire::Receipt| matches!(receipt.evidence, Evidence::ImageWritten { .. });
+    fn lie_in(&self, report: &mut AgentReport) {
+        let is_write = |receipt: &wire::StepReceipt| matches!(receipt.evidence, Evidence::ImageWritten { .. });
         match self.lie {
             Some(Lie::NoReceipt) => report.receipts.retain(|receipt| !is_write(receipt)),
             Some(Lie::Write) => {
@@ -336,7 +337,7 @@ impl Agent {
     pub(crate) fn work(&mut self, disks: &mut [Disk], touched: &mut Vec<Touch>, now: Duration) -> Vec<Do> {
         let Some(mut job) = self.job.take() else { return Vec::new() };
         let Some(step) = job.plan.steps.get(job.index).cloned() else {
-            return self.end(Ending::Done);
+            return self.end(PlanEnd::Done);
         };
         let index = u32::try_from(job.index).unwrap_or(0);
         if job.chunk == 0 {
@@ -345,31 +346,31 @@ impl Agent {
         if let Some(reason) = &self.told {
             let error = format!("stopped by the appliance: {reason}");
             self.give_up(&mut job, disks, &error, now);
-            return self.end(Ending::Failed);
+            return self.end(PlanEnd::Failed);
         }
         if step.is_destructive() {
             match freshness(now.saturating_sub(self.last_reply)) {
-                Freshness::Fresh => {
+                ReplyFreshness::Fresh => {
                     if let Some(why) = &self.hold {
                         self.board.activity(index, &format!("paused: {why}"));
                         self.job = Some(job);
                         return vec![Do::Work(Duration::from_secs(1))];
                     }
                 }
-                Freshness::Paused => {
+                ReplyFreshness::Paused => {
                     self.job = Some(job);
                     return vec![Do::Work(Duration::from_secs(5))];
                 }
-                Freshness::Lost => {
+                ReplyFreshness::Lost => {
                     self.give_up(&mut job, disks, "no answer from the appliance", now);
-                    return self.end(Ending::Failed);
+                    return self.end(PlanEnd::Failed);
                 }
             }
         }
         match self.part(&mut job, &step, disks, touched) {
             Err(error) => {
                 self.give_up(&mut job, disks, &error, now);
-                self.end(Ending::Failed)
+                self.end(PlanEnd::Failed)
             }
             Ok(None) => {
                 job.chunk += 1;
@@ -379,9 +380,9 @@ impl Agent {
             }
             Ok(Some(evidence)) => {
                 self.board.step_done(index, evidence, self.uptime(now));
-                if let Step::Reboot | Step::PowerOff = step {
-                    let exit = if step == Step::Reboot { Exit::Reboot } else { Exit::PowerOff };
-                    return self.end(Ending::Leave(exit));
+                if let PlanStep::Reboot | PlanStep::PowerOff = step {
+                    let exit = if step == PlanStep::Reboot { Exit::Reboot } else { Exit::PowerOff };
+                    return self.end(PlanEnd::Leave(exit));
                 }
                 let again = step.is_destructive() && std::mem::take(&mut self.forgetful);
                 (job.index, job.chunk, job.disk) = (job.index + usize::from(!again), 0, None);
@@ -391,7 +392,7 @@ impl Agent {
         }
     }
 
-    fn end(&mut self, ending: Ending) -> Vec<Do> {
+    fn end(&mut self, ending: PlanEnd) -> Vec<Do> {
         self.job = None;
         self.ending = Some(ending);
         // At once, unless a report is on its way: its answer finds the ending.
@@ -411,7 +412,7 @@ impl Agent {
     fn open<'d>(
         &self,
         job: &mut Job,
-        step: &Step,
+        step: &PlanStep,
         disks: &'d mut [Disk],
         touched: &mut Vec<Touch>,
         what: &'static str,
@@ -453,31 +454,31 @@ impl Agent {
     fn part(
         &mut self,
         job: &mut Job,
-        step: &Step,
+        step: &PlanStep,
         disks: &mut [Disk],
         touched: &mut Vec<Touch>,
     ) -> Result<Option<Evidence>, String> {
         match step {
-            Step::Inspect => Ok(Some(Evidence::Inspected { inventory: self.inventory(disks) })),
-            Step::ClearMetadata { disk: named, .. } => {
+            PlanStep::Inspect => Ok(Some(Evidence::Inspected { inventory: self.inventory(disks) })),
+            PlanStep::ClearMetadata { disk: named, .. } => {
                 let disk = self.open(job, step, disks, touched, "clear")?;
                 disk.clear();
                 Ok(Some(honest::cleared(named)))
             }
-            Step::EraseDisk { disk: named, policy, .. } => {
+            PlanStep::EraseDisk { disk: named, policy, .. } => {
                 if self.lie != Some(Lie::Wipe) {
                     self.open(job, step, disks, touched, "erase")?.clear();
                 }
                 let samples = Samples { canaries: 1, read_back: 1, blank_after: 1, ..Samples::default() };
                 let grade = Grade::Clear;
-                Ok(Some(Evidence::DiskErased(Erasure {
+                Ok(Some(Evidence::DiskErased(ErasureEvidence {
                     method: "overwrite".into(),
                     grade,
                     samples,
                     ..honest::erased(named, *policy)
                 })))
             }
-            Step::WriteImage { disk: named, image, disk_guid, .. } => {
+            PlanStep::WriteImage { disk: named, image, disk_guid, .. } => {
                 let chunk = job.chunk;
                 let disk = self.open(job, step, disks, touched, "write")?;
                 let corrupts = std::mem::take(&mut disk.corrupts);
@@ -501,7 +502,7 @@ impl Agent {
                 disk.head = true;
                 Ok(Some(honest::written(named, image, disk_guid)))
             }
-            Step::HandOff { disk: named, forms, .. } => {
+            PlanStep::HandOff { disk: named, forms, .. } => {
                 let on_boot = forms.as_ref().and_then(|forms| forms.boot_partition.as_ref());
                 let Some(files) = on_boot.map(|boot| &boot.files) else { return Err("nothing for it".to_owned()) };
                 let disk = self.open(job, step, disks, touched, "hand-off")?;
@@ -511,28 +512,32 @@ impl Agent {
                 body.stub = stub;
                 Ok(Some(honest::handed_off(named, &[], forms.as_deref())))
             }
-            Step::SetBootEntry { disk: named, .. } => {
+            PlanStep::SetBootEntry { disk: named, .. } => {
                 let found = resolve(named, &seen(disks)).map_err(|drift| drift.to_string())?;
                 let disk = disks.iter().find(|disk| disk.serial == found.serial);
                 self.boot_entry = disk.and_then(|disk| disk.body.as_ref()).map(|body| body.disk_guid.clone());
                 Ok(Some(honest::boot_entry()))
             }
-            Step::Reboot | Step::PowerOff => Ok(Some(Evidence::Leaving { how: step.name().into() })),
+            PlanStep::Reboot | PlanStep::PowerOff => Ok(Some(Evidence::Leaving { how: step.name().into() })),
         }
     }
 
-    fn told(&self, disk: wire::Disk) -> wire::Disk {
-        let table = if self.blind { Some(wire::Table::None) } else { disk.table.clone() };
+    fn told(&self, disk: wire::InventoryDisk) -> wire::InventoryDisk {
+        let table = if self.blind { Some(wire::PartitionTableRecord::None) } else { disk.table.clone() };
         let contents = disk.contents.filter(|_| !self.guardless);
-        wire::Disk { table, contents, ..disk }
+        wire::InventoryDisk { table, contents, ..disk }
     }
 
     fn inventory(&self, disks: &[Disk]) -> wire::Inventory {
         wire::Inventory {
-            system: wire::System { uuid: self.uuid.clone(), serial: "S".into(), ..wire::System::default() },
-            firmware: wire::Firmware { mode: wire::FirmwareMode::Uefi, ..wire::Firmware::default() },
-            cpu: wire::Cpu { arch: "x86_64".into(), ..wire::Cpu::default() },
-            memory: wire::Memory { total_mib: 4096, installed_mib: 4096 },
+            system: wire::InventorySystem {
+                uuid: self.uuid.clone(),
+                serial: "S".into(),
+                ..wire::InventorySystem::default()
+            },
+            firmware: wire::InventoryFirmware { mode: wire::FirmwareMode::Uefi, ..wire::InventoryFirmware::default() },
+            cpu: wire::InventoryCpu { arch: "x86_64".into(), ..wire::InventoryCpu::default() },
+            memory: wire::InstalledMemory { total_mib: 4096, installed_mib: 4096 },
             disks: seen(disks).into_iter().map(|seen| self.told(seen.disk)).collect(),
             ..wire::Inventory::default()
         }
@@ -540,7 +545,7 @@ impl Agent {
 }
 
 /// Alters one thing that a receipt of a write shows; nothing of other receipts.
-fn lie_of_write(receipt: &mut wire::Receipt, choice: u32) {
+fn lie_of_write(receipt: &mut wire::StepReceipt, choice: u32) {
     match &mut receipt.evidence {
         Evidence::ImageWritten { readback_sha256, .. } if choice == 0 => "bad".clone_into(readback_sha256),
         Evidence::ImageWritten { disk, .. } if choice == 1 => disk.serial.push('x'),
@@ -553,16 +558,16 @@ fn lie_of_write(receipt: &mut wire::Receipt, choice: u32) {
 }
 
 /// Whether the disk is a cluster's and the step leaves it its guard; and what the agent says to that.
-fn guard(step: &Step, disk: &Disk) -> (bool, Option<String>) {
+fn guard(step: &PlanStep, disk: &Disk) -> (bool, Option<String>) {
     let (names, override_guards, was_vacant, is_named) = match step {
-        Step::ClearMetadata { own_names, override_guards, was_vacant, is_named, .. }
-        | Step::EraseDisk { own_names, override_guards, was_vacant, is_named, .. }
-        | Step::WriteImage { own_names, override_guards, was_vacant, is_named, .. } => {
+        PlanStep::ClearMetadata { own_names, override_guards, was_vacant, is_named, .. }
+        | PlanStep::EraseDisk { own_names, override_guards, was_vacant, is_named, .. }
+        | PlanStep::WriteImage { own_names, override_guards, was_vacant, is_named, .. } => {
             (own_names, *override_guards, *was_vacant, *is_named)
         }
         _ => return (false, None),
     };
-    let reasons = objections(&disk.contents(), Own { names, was_vacant, is_named });
+    let reasons = objections(&disk.contents(), OwnershipClaim { names, was_vacant, is_named });
     (disk.foreign && !override_guards, (!reasons.is_empty() && !override_guards).then(|| reasons.join(", ")))
 }
 

@@ -11,14 +11,16 @@ use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_config_server::ConfigSettings;
 use firesteel_control::{Acquiring, Control, ImageFault, Images};
-use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Network, Pool, Rest, Subnet};
+use firesteel_dhcp::{
+    self as dhcp, DhcpEngine, DhcpRequester, Ipv4Network, Lease, LeaseChange, Pool, QuarantinedAddress, Subnet,
+};
 use firesteel_facts::{Mac, Sha256};
-use firesteel_images::import::{Request, Stage};
+use firesteel_images::import::{AcquisitionStage, ImageRequest};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
 use firesteel_resources::{BareMetalHost, Halt, Secret};
 use firesteel_runtime::{Runtime, StoreClock};
-use firesteel_store::{Memory, Store};
+use firesteel_store::{MemoryMedium, Store};
 use jiff::Timestamp;
 use ring::{digest, hmac, signature::Ed25519KeyPair};
 use tokio::sync::oneshot;
@@ -64,7 +66,7 @@ impl Leases {
                 LeaseChange::Forget(mac) => {
                     self.leases.remove(&mac);
                 }
-                LeaseChange::Rest(Rest { address, until }) => {
+                LeaseChange::Rest(QuarantinedAddress { address, until }) => {
                     self.rests.insert(address, until);
                 }
             }
@@ -81,14 +83,14 @@ pub(crate) struct Appliance {
     pub(crate) halts: Objects<Halt>,
     pub(crate) core: Core,
     pub(crate) store: Store,
-    pub(crate) engine: Engine,
+    pub(crate) engine: DhcpEngine,
     pub(crate) boot: firesteel_appliance::net::dhcp::Boot,
     pub(crate) events: firesteel_appliance::net::dhcp::Events,
 }
 
 /// What outlives the process, and what it runs on.
 pub(crate) struct Ground<'a> {
-    pub(crate) memory: &'a Memory,
+    pub(crate) memory: &'a MemoryMedium,
     pub(crate) leases: &'a Leases,
     pub(crate) laws: &'a Arc<Mutex<Laws>>,
     pub(crate) executor: &'a Executor,
@@ -136,7 +138,7 @@ impl Appliance {
             bmc_tls: firesteel_bmc::Tls::default(),
             // Nobody forgets them here.
             hosts_at_once: AT_ONCE,
-            boot_image_minimum: firesteel_plan::skew::Minimum::default(),
+            boot_image_minimum: firesteel_plan::skew::MinimumVersions::default(),
             tells_events: false,
         };
         let controllers = Controllers::new(config).expect("the registry has all kinds");
@@ -158,10 +160,15 @@ impl Appliance {
         for lease in ground.leases.leases.values() {
             control.leased(lease.mac, lease.address, lease.expires_at);
         }
-        let engine = Engine::new(
+        let engine = DhcpEngine::new(
             dhcp_config(),
             ground.leases.leases.values().cloned().collect(),
-            ground.leases.rests.iter().map(|(address, until)| Rest { address: *address, until: *until }).collect(),
+            ground
+                .leases
+                .rests
+                .iter()
+                .map(|(address, until)| QuarantinedAddress { address: *address, until: *until })
+                .collect(),
             executor.wall(),
         );
         Self {
@@ -179,17 +186,17 @@ impl Appliance {
         }
     }
 
-    pub(crate) fn boot_answer(&self) -> impl Fn(&Client) -> Option<dhcp::BootAnswer> + use<> {
+    pub(crate) fn boot_answer(&self) -> impl Fn(&DhcpRequester) -> Option<dhcp::BootAnswer> + use<> {
         let boot = Arc::clone(&self.boot);
         move |client| boot(client)
     }
 }
 
-fn dhcp_config() -> dhcp::Config {
+fn dhcp_config() -> dhcp::DhcpConfig {
     let pool = Pool { first: Ipv4Addr::new(10, 77, 0, 10), last: Ipv4Addr::new(10, 77, 0, 9 + POOL_ADDRESSES) };
-    dhcp::Config {
+    dhcp::DhcpConfig {
         server_address: ADDRESS,
-        local: Subnet { network: Network::of(ADDRESS, 24), pool: Some(pool), router: None },
+        local: Subnet { network: Ipv4Network::of(ADDRESS, 24), pool: Some(pool), router: None },
         relayed: Vec::new(),
         dns: Vec::new(),
         ntp: Vec::new(),
@@ -203,7 +210,7 @@ fn dhcp_config() -> dhcp::Config {
 /// A wanted image on its way.
 #[derive(Debug)]
 pub(crate) struct ImageAsk {
-    pub(crate) request: Request,
+    pub(crate) request: ImageRequest,
     pub(crate) reply: oneshot::Sender<Result<ReadyImage, ImageFault>>,
 }
 
@@ -215,7 +222,11 @@ struct Shop {
 }
 
 impl Images for Shop {
-    fn acquire<'a>(&'a self, request: &'a Request, _: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
+    fn acquire<'a>(
+        &'a self,
+        request: &'a ImageRequest,
+        _: Arc<dyn Fn(AcquisitionStage) + Send + Sync>,
+    ) -> Acquiring<'a> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             lock(&self.outbox).push(Out::Image(ImageAsk { request: request.clone(), reply }));

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use firesteel_bmc::{
-    BmcAddress, BmcSeen, BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerState, Target, Tls,
+    BmcAddress, BmcBootMode, BmcCredentials, BootSet, Error, NextBootSource, OverrideReading, PowerAction, PowerState,
+    SystemReport, Tls,
 };
-use firesteel_bmc_fakes::redfish::{Request, Response};
+use firesteel_bmc_fakes::redfish::{FakeRequest, FakeResponse};
 use firesteel_control::{BmcAnswer, BmcDriver, BmcSession};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -20,7 +21,7 @@ use crate::executor::{Executor, lock};
 use crate::laws::{Laws, Order, Point};
 use crate::world::{Out, Outbox};
 
-pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
+pub(crate) type Reply = oneshot::Sender<Result<FakeResponse, Error>>;
 
 /// A request on its way to the BMC of a machine.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct BmcAsk {
     /// What it is for. It may arrive when the host awaits something else, or was made anew.
     pub(crate) order: Option<Order>,
     pub(crate) machine: usize,
-    pub(crate) request: Request,
+    pub(crate) request: FakeRequest,
     pub(crate) reply: Reply,
 }
 
@@ -43,7 +44,7 @@ impl BmcDriver for Driver {
     fn connect<'a>(
         &'a self,
         address: &'a BmcAddress,
-        credentials: &'a Credentials,
+        credentials: &'a BmcCredentials,
         _: &'a Tls,
     ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
         let BmcAddress::Redfish(address) = address else { panic!("the simulation's BMCs speak Redfish") };
@@ -75,18 +76,18 @@ struct Session {
 }
 
 impl Session {
-    async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Result<Response, Error> {
+    async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Result<FakeResponse, Error> {
         if method != "GET" && lock(&self.laws).passes(Point::Effect) {
             self.executor.halt();
             return std::future::pending().await;
         }
         let (reply, answer) = oneshot::channel();
-        let request = Request {
+        let request = FakeRequest {
             method: method.to_owned(),
             path: format!("/redfish/v1/Systems/1{path}"),
             authorization: Some(self.basic.clone()),
             body: body.map(|body| Bytes::from(body.to_string())).unwrap_or_default(),
-            ..Request::default()
+            ..FakeRequest::default()
         };
         lock(&self.outbox).push(Out::Bmc(BmcAsk { order: self.order.clone(), machine: self.machine, request, reply }));
         let response = answer.await.map_err(|_| Error::Unreachable { detail: "no route".to_owned() })??;
@@ -120,13 +121,13 @@ fn power_of(system: &Value) -> PowerState {
 }
 
 impl BmcSession for Session {
-    fn identify(&self) -> BmcAnswer<'_, BmcSeen> {
+    fn identify(&self) -> BmcAnswer<'_, SystemReport> {
         Box::pin(async move {
             let system = self.system().await?;
             let interface = self.ask("GET", "/EthernetInterfaces/eth0", None).await?;
             let interface: Value = serde_json::from_slice(&interface.body).unwrap_or_default();
             let text = interface["MACAddress"].as_str().unwrap_or_default();
-            Ok(BmcSeen {
+            Ok(SystemReport {
                 system: "/redfish/v1/Systems/1".to_owned(),
                 power: power_of(&system),
                 manufacturer: None,
@@ -161,7 +162,7 @@ impl BmcSession for Session {
         })
     }
 
-    fn set_boot_once(&self, target: Target, _: BootMode) -> BmcAnswer<'_, BootSet> {
+    fn set_boot_once(&self, target: NextBootSource, _: BmcBootMode) -> BmcAnswer<'_, BootSet> {
         Box::pin(async move {
             let body = json!({"Boot": {
                 "BootSourceOverrideEnabled": "Once",
@@ -174,11 +175,11 @@ impl BmcSession for Session {
         })
     }
 
-    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+    fn read_once(&self) -> BmcAnswer<'_, OverrideReading> {
         Box::pin(async move {
             let system = self.system().await?;
             let seen = system["Boot"]["BootSourceOverrideEnabled"].as_str().unwrap_or_default().to_owned();
-            Ok(if seen == "Disabled" { OnceRead::UsedUp } else { OnceRead::Left { seen } })
+            Ok(if seen == "Disabled" { OverrideReading::UsedUp } else { OverrideReading::Left { seen } })
         })
     }
 

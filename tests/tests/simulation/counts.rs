@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use firesteel_plan::host::graph::EDGES;
+use firesteel_plan::host::transitions::EDGES;
 use firesteel_resources::bare_metal_host::ProvisioningState;
 
 /// Everything that goes wrong on purpose.

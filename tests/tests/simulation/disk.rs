@@ -1,7 +1,7 @@
 //! Disks that remember what was done to them, and by which plan.
 
-use firesteel_contents::{DiskContents, Finding, Kind, Owner, Plain};
-use firesteel_sysfs::disks::SeenDisk;
+use firesteel_contents::{ContentKind, ContentOwner, DiskContents, OrdinaryContent, ProtectedContent};
+use firesteel_sysfs::disks::PresentDisk;
 use firesteel_wire as wire;
 
 /// An installed system, as far as it matters.
@@ -72,12 +72,17 @@ impl Disk {
     /// What a reader of the disk finds.
     pub(crate) fn contents(&self) -> DiskContents {
         let place = || "the disk".to_owned();
-        let finding = || Finding { place: place(), kind: Kind::Vmfs, name: String::new(), owner: Owner::Unnamed };
+        let finding = || ProtectedContent {
+            place: place(),
+            kind: ContentKind::Vmfs,
+            name: String::new(),
+            owner: ContentOwner::Unnamed,
+        };
         let system = self.bootable();
         DiskContents {
             guid: system.map(|installed| installed.disk_guid.clone()).unwrap_or_default(),
             findings: self.foreign.then(finding).into_iter().collect(),
-            plain: system.map(|_| Plain { place: place(), name: "gpt".into() }).into_iter().collect(),
+            plain: system.map(|_| OrdinaryContent { place: place(), name: "gpt".into() }).into_iter().collect(),
             ..DiskContents::default()
         }
     }
@@ -92,8 +97,8 @@ impl Disk {
         self.foreign = false;
     }
 
-    fn wire(&self, place: usize) -> wire::Disk {
-        wire::Disk {
+    fn wire(&self, place: usize) -> wire::InventoryDisk {
+        wire::InventoryDisk {
             device: format!("/dev/sd{}", char::from(b'a' + u8::try_from(place % 26).unwrap_or(0))),
             by_path: format!("/dev/disk/by-path/pci-0000:00:1f.2-ata-{}", place + 1),
             size_bytes: self.size_bytes,
@@ -104,20 +109,20 @@ impl Disk {
             wwn: self.wwn.clone(),
             read_only: self.read_only,
             table: Some(match self.bootable() {
-                Some(installed) => wire::Table::Gpt { guid: installed.disk_guid.clone() },
-                None => wire::Table::None,
+                Some(installed) => wire::PartitionTableRecord::Gpt { guid: installed.disk_guid.clone() },
+                None => wire::PartitionTableRecord::None,
             }),
             contents: Some(Box::new(self.contents())),
-            ..wire::Disk::default()
+            ..wire::InventoryDisk::default()
         }
     }
 }
 
 /// The disks as an agent sees them now.
-pub(crate) fn seen(disks: &[Disk]) -> Vec<SeenDisk> {
+pub(crate) fn seen(disks: &[Disk]) -> Vec<PresentDisk> {
     disks
         .iter()
         .enumerate()
-        .map(|(place, disk)| SeenDisk { disk: disk.wire(place), uses: Vec::new(), holders: Vec::new() })
+        .map(|(place, disk)| PresentDisk { disk: disk.wire(place), uses: Vec::new(), holders: Vec::new() })
         .collect()
 }

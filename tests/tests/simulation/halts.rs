@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firesteel_resources::Halt;
 use firesteel_resources::halt::{HaltSpec, USUAL_NAME};
-use firesteel_store::{GroupResource, Key};
+use firesteel_store::{GroupResource, ObjectKey};
 
 use crate::counts::Fault;
 use crate::executor::lock;
@@ -18,7 +18,7 @@ const FOR_BUGS: Duration = Duration::from_secs(4000);
 
 impl World {
     pub(crate) fn is_halted(&self) -> bool {
-        self.memory.peek(&Key::new(&GroupResource::new("firesteel.dev", "halts"), "", USUAL_NAME)).is_some()
+        self.memory.peek(&ObjectKey::new(&GroupResource::new("firesteel.dev", "halts"), "", USUAL_NAME)).is_some()
     }
 
     /// For some seconds.

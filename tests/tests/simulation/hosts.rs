@@ -8,7 +8,7 @@ use firesteel_bmc::decide::PowerState;
 use firesteel_boot::ipxe::WAIT_PAUSE_S;
 use firesteel_boot::{Platform, Purpose, RoutePath, ScriptRequest, Sealer};
 use firesteel_control::{BootScript, ScriptKind};
-use firesteel_dhcp::client::Client;
+use firesteel_dhcp::client::DhcpClient;
 use firesteel_dhcp::wire::{self, code};
 use firesteel_steps::Exit;
 use firesteel_wire::limits::LONG_POLL;
@@ -47,8 +47,8 @@ pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, 
                 && claims.purpose == Purpose::Agent
             {
                 laws.reported(&claims.subject, claims.attempt, report, &reply.stored);
-            } else if let firesteel_wire::Verdict::Plan { plan } = &reply.verdict
-                && plan.steps.iter().any(|step| *step != firesteel_wire::Step::Inspect)
+            } else if let firesteel_wire::AgentInstruction::Plan { plan } = &reply.verdict
+                && plan.steps.iter().any(|step| *step != firesteel_wire::PlanStep::Inspect)
             {
                 laws.broken(Law::PlannedDisk, format!("{name}: an unknown machine was told more than to inspect"));
             }
@@ -142,7 +142,7 @@ impl World {
 
     fn ask_for_address(&mut self, id: usize, seed: Option<Seed>) {
         let number = self.random.next();
-        let client = Client::new(self.machines[id].mac, number, None, self.instant());
+        let client = DhcpClient::new(self.machines[id].mac, number, None, self.instant());
         self.machines[id].stage = Stage::Dhcp { client: Box::new(client), seed };
         self.drain_client(id);
     }
@@ -491,12 +491,12 @@ impl World {
         &mut self,
         id: usize,
         trouble: Option<Fault>,
-        request: &firesteel_bmc_fakes::redfish::Request,
-    ) -> Option<firesteel_bmc_fakes::redfish::Response> {
+        request: &firesteel_bmc_fakes::redfish::FakeRequest,
+    ) -> Option<firesteel_bmc_fakes::redfish::FakeResponse> {
         use firesteel_bmc_fakes::redfish as fake;
         let (reset, patch) = (request.method == "POST", request.method == "PATCH");
         let plain =
-            |status| Some(fake::Response { status, headers: Vec::new(), body: bytes::Bytes::from_static(b"{}") });
+            |status| Some(fake::FakeResponse { status, headers: Vec::new(), body: bytes::Bytes::from_static(b"{}") });
         match trouble {
             Some(fault @ (Fault::BmcUnreachable | Fault::BmcSlow)) => {
                 self.fault(fault);
@@ -512,7 +512,7 @@ impl World {
             }
             Some(fault @ Fault::BmcGarbage) => {
                 self.fault(fault);
-                return Some(fake::Response {
+                return Some(fake::FakeResponse {
                     status: 200,
                     headers: Vec::new(),
                     body: bytes::Bytes::from_static(b"<html>"),

@@ -28,14 +28,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firesteel_plan::admission::FOR_DELETIONS;
-use firesteel_plan::host::graph::is_legal;
-use firesteel_plan::host::{CleanedNote, PlanKind, State};
+use firesteel_plan::host::transitions::is_legal;
+use firesteel_plan::host::{CleanedNote, HostState, PlanKind};
 use firesteel_plan::{DiskIdentity, HostMemory};
 use firesteel_resources::HardwareRecord;
 use firesteel_resources::bare_metal_host::{ProvisioningState, annotations};
 use firesteel_resources::host_journal::{AgentBinding, InstanceRecord};
-use firesteel_store::memory::{Fate, Faults, Wait};
-use firesteel_store::{Event, EventKind, Op, Revision};
+use firesteel_store::memory::{InjectedOutcome, StoreFaults, Wait};
+use firesteel_store::{ChangeKind, Op, Revision, StoreEvent};
 use serde::Deserialize;
 
 use crate::appliance::AT_ONCE;
@@ -357,7 +357,7 @@ impl Laws {
         true
     }
 
-    fn stored(&mut self, event: &Event) {
+    fn stored(&mut self, event: &StoreEvent) {
         self.counts.commits += 1;
         self.newest = event.revision;
         match &*event.key.kind.resource {
@@ -369,11 +369,11 @@ impl Laws {
         }
     }
 
-    fn halt(&mut self, event: &Event) {
+    fn halt(&mut self, event: &StoreEvent) {
         match event.kind {
-            EventKind::Created => self.counts.fault(Fault::Halted),
-            EventKind::Updated => {}
-            EventKind::Deleted => self.halted = None,
+            ChangeKind::Created => self.counts.fault(Fault::Halted),
+            ChangeKind::Updated => {}
+            ChangeKind::Deleted => self.halted = None,
         }
     }
 
@@ -410,20 +410,20 @@ impl Laws {
         }
     }
 
-    fn object(&mut self, event: &Event) {
+    fn object(&mut self, event: &StoreEvent) {
         let name = event.key.name.clone();
         let object = serde_json::from_slice::<ObjectTruth>(&event.value).expect("a stored host has the shape of one");
         self.asks(&object.metadata);
         match event.kind {
-            EventKind::Created => {
+            ChangeKind::Created => {
                 self.objects.insert(name, object.metadata.uid);
             }
-            EventKind::Updated => {
+            ChangeKind::Updated => {
                 if object.status.provisioning.state != ProvisioningState::New {
                     self.shown.insert(object.metadata.uid);
                 }
             }
-            EventKind::Deleted => {
+            ChangeKind::Deleted => {
                 self.goes(&name, &object.metadata.uid);
                 self.objects.remove(&name);
                 self.shown.remove(&object.metadata.uid);
@@ -524,9 +524,9 @@ impl Laws {
         }
     }
 
-    fn stranger(&mut self, event: &Event) {
+    fn stranger(&mut self, event: &StoreEvent) {
         let name = event.key.name.clone();
-        if event.kind == EventKind::Deleted {
+        if event.kind == ChangeKind::Deleted {
             self.strangers.remove(&name);
             return;
         }
@@ -548,8 +548,8 @@ impl Laws {
         self.strangers.insert(name, new);
     }
 
-    fn journal(&mut self, event: &Event) {
-        if event.kind == EventKind::Deleted {
+    fn journal(&mut self, event: &StoreEvent) {
+        if event.kind == ChangeKind::Deleted {
             let gone = self.hosts.remove(&event.key.name);
             let lives = |host: &HostTruth| self.objects.get(&event.key.name) == Some(&host.uid);
             if gone.as_ref().is_some_and(lives) {
@@ -647,7 +647,7 @@ impl Laws {
         {
             self.progress(name, progress, new);
         }
-        if matches!(before.state, State::Provisioning) && matches!(after.state, State::Provisioned) {
+        if matches!(before.state, HostState::Provisioning) && matches!(after.state, HostState::Provisioned) {
             self.evidence(name, before, new);
         }
         if let Some(cleaned) = after.cleaned.as_ref().filter(|_| before.cleaned != after.cleaned) {
@@ -781,11 +781,11 @@ impl Laws {
         &mut self,
         uid: &str,
         attempt: u64,
-        report: &firesteel_wire::Report,
+        report: &firesteel_wire::AgentReport,
         stored: &[firesteel_wire::ReceiptPlace],
     ) {
         let Some(host) = self.hosts.values().find(|host| host.uid == uid) else { return };
-        let kept = |receipt: &firesteel_wire::Receipt| {
+        let kept = |receipt: &firesteel_wire::StepReceipt| {
             let key = (attempt, receipt.plan, receipt.index);
             host.receipts.iter().any(|kept| (kept.attempt, kept.plan, kept.index) == key)
         };
@@ -886,12 +886,12 @@ impl Medium {
     }
 }
 
-impl Faults for Medium {
+impl StoreFaults for Medium {
     fn before_read(&self) -> Wait<()> {
         self.executor.yield_sometimes()
     }
 
-    fn before_commit(&self, _: &Op) -> Wait<Fate> {
+    fn before_commit(&self, _: &Op) -> Wait<InjectedOutcome> {
         if self.pass(Point::BeforeWrite) {
             return Box::pin(std::future::pending());
         }
@@ -899,15 +899,15 @@ impl Faults for Medium {
         let fate = {
             let mut random = lock(&self.random);
             match () {
-                () if refuses > 0 && random.chance(refuses) => Fate::Refused,
-                () if refuses > 0 && random.chance(refuses) => Fate::StoredUnheard,
-                () => Fate::Stored,
+                () if refuses > 0 && random.chance(refuses) => InjectedOutcome::Refused,
+                () if refuses > 0 && random.chance(refuses) => InjectedOutcome::StoredUnheard,
+                () => InjectedOutcome::Stored,
             }
         };
         match fate {
-            Fate::Refused => lock(&self.laws).counts.fault(Fault::WriteRefused),
-            Fate::StoredUnheard => lock(&self.laws).counts.fault(Fault::WriteUnheard),
-            Fate::Stored => {}
+            InjectedOutcome::Refused => lock(&self.laws).counts.fault(Fault::WriteRefused),
+            InjectedOutcome::StoredUnheard => lock(&self.laws).counts.fault(Fault::WriteUnheard),
+            InjectedOutcome::Stored => {}
         }
         let yields = self.executor.yield_sometimes();
         Box::pin(async move {
@@ -916,7 +916,7 @@ impl Faults for Medium {
         })
     }
 
-    fn after_commit(&self, event: &Event) -> Wait<()> {
+    fn after_commit(&self, event: &StoreEvent) -> Wait<()> {
         let changed = {
             let mut laws = lock(&self.laws);
             laws.stored(event);

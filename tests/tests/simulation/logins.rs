@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firesteel_kube::Part;
+use firesteel_kube::ObjectPart;
 use firesteel_resources::bare_metal_host::ProvisioningState as S;
 use firesteel_resources::secret::SecretBytes;
 use firesteel_resources::{BareMetalHost, Secret};
@@ -44,7 +44,7 @@ impl World {
         let secrets = appliance.secrets.clone();
         self.executor.spawn(
             appliance.life,
-            Box::pin(async move { drop(secrets.modify(NAMESPACE, "bmc-0", Part::Main, change).await) }),
+            Box::pin(async move { drop(secrets.modify(NAMESPACE, "bmc-0", ObjectPart::Main, change).await) }),
         );
         self.settle_tasks();
     }

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use firesteel_bmc_fakes::redfish::Fake;
-use firesteel_dhcp::client::Client;
+use firesteel_dhcp::client::DhcpClient;
 use firesteel_facts::Mac;
 use firesteel_wire::{PublicKey, Seed};
 
@@ -22,7 +22,7 @@ pub(crate) enum Stage {
     Post,
     /// An address for the loader, or for the agent of this seed.
     Dhcp {
-        client: Box<Client>,
+        client: Box<DhcpClient>,
         seed: Option<Seed>,
     },
     Fetching {

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use firesteel_appliance::serve::controllers::Controllers;
 use firesteel_boot::BootFileName::{self, Initramfs, Kernel};
 use firesteel_boot::ScriptRequest;
-use firesteel_config_server::{ConfigAsk, ConfigRefusal};
-use firesteel_control::{BootGrant, BootScript, Control, Denied};
-use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply, Seed};
+use firesteel_config_server::{ConfigRefusal, ConfigRequest};
+use firesteel_control::{AccessDenial, BootGrant, BootScript, Control};
+use firesteel_wire::{AgentReport, Hello, HelloReply, RefusalReply, ReportReply, Seed};
 
 use crate::appliance::BOOT_FILES;
 
@@ -18,7 +18,7 @@ pub(crate) enum Ask {
     Kernel(String),
     Initramfs(String),
     Hello(Box<Hello>),
-    Report(Box<Report>),
+    Report(Box<AgentReport>),
     Config { name: String, token: String },
     Running { uid: String, nonce: String },
 }
@@ -26,12 +26,12 @@ pub(crate) enum Ask {
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Script(BootScript),
-    Kernel(Result<(), Denied>),
-    Seed(Result<Seed, Denied>),
-    Hello(Result<HelloReply, Refusal>),
-    Report(Result<ReportReply, Refusal>),
+    Kernel(Result<(), AccessDenial>),
+    Seed(Result<Seed, AccessDenial>),
+    Hello(Result<HelloReply, RefusalReply>),
+    Report(Result<ReportReply, RefusalReply>),
     Config(Result<Vec<u8>, ConfigRefusal>),
-    Running(Result<(), Denied>),
+    Running(Result<(), AccessDenial>),
     /// Nobody answered.
     Lost,
 }
@@ -63,7 +63,7 @@ pub(crate) async fn serve(controllers: &Controllers, ask: Ask, remote: IpAddr) -
         Ask::Hello(hello) => Answer::Hello(control.hello(*hello, remote).await),
         Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
         Ask::Config { name, token } => {
-            let ask = ConfigAsk { name: &name, token: Some(&token), accept: None, head: false, remote };
+            let ask = ConfigRequest { name: &name, token: Some(&token), accept: None, head: false, remote };
             Answer::Config(controllers.configs.host_config(ask).await)
         }
         Ask::Running { uid, nonce } => Answer::Running(control.running(&uid, &nonce, remote).await),

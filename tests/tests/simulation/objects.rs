@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use firesteel_kube::{Objects, Part};
+use firesteel_kube::{ObjectPart, Objects};
 use firesteel_resources::host_group::ImageReference;
-use firesteel_store::{GroupResource, Key};
+use firesteel_store::{GroupResource, ObjectKey};
 use serde_json::{Value, json};
 
 use crate::counts::Counts;
@@ -84,7 +84,7 @@ impl World {
             Box::pin(async move {
                 let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
                 let (namespace, name) = (text("namespace"), text("name"));
-                let stored = objects.modify(&namespace, &name, Part::Main, &change).await.unwrap();
+                let stored = objects.modify(&namespace, &name, ObjectPart::Main, &change).await.unwrap();
                 if stored.is_none() {
                     let mut new = json!({ "metadata": metadata });
                     change(&mut new);
@@ -107,7 +107,7 @@ impl World {
         let objects: Objects<Value> = Objects::new(&appliance.core, group, kind).unwrap();
         let write = async move {
             let change = |stored: &mut Value| stored["status"] = status.clone();
-            objects.modify(namespace, name, Part::Status, change).await.unwrap();
+            objects.modify(namespace, name, ObjectPart::Status, change).await.unwrap();
         };
         self.executor.spawn(appliance.life, Box::pin(write));
         self.settle_tasks();
@@ -128,7 +128,7 @@ impl World {
         namespace: &str,
         name: &str,
     ) -> Option<T> {
-        let key = Key::new(&GroupResource::new(group, plural), namespace, name);
+        let key = ObjectKey::new(&GroupResource::new(group, plural), namespace, name);
         Some(serde_json::from_slice(&self.memory.peek(&key)?.value).unwrap())
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use firesteel_kube::Part;
+use firesteel_kube::ObjectPart;
 use firesteel_resources::bare_metal_host::{
     BmcDetails, CleaningMode, FINALIZER, InspectionMode, ProvisioningState as S, annotations,
 };
@@ -12,7 +12,7 @@ use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes};
 use firesteel_resources::{BareMetalHost, Image, RootDeviceHints, Secret, SecretReference};
 use serde_json::json;
 
-use firesteel_plan::host::graph::EDGES;
+use firesteel_plan::host::transitions::EDGES;
 
 use crate::appliance::ENDPOINTS;
 use crate::counts::{Edge, Fault};
@@ -432,7 +432,7 @@ impl World {
             appliance.life,
             Box::pin(async move {
                 // An owner whose request fails asks again some other time.
-                if hosts.modify(NAMESPACE, &name, Part::Main, |host| change(host)).await.is_ok() && delete {
+                if hosts.modify(NAMESPACE, &name, ObjectPart::Main, |host| change(host)).await.is_ok() && delete {
                     drop(hosts.delete(NAMESPACE, &name).await);
                 }
             }),
@@ -463,7 +463,7 @@ impl World {
                         host.metadata.annotations.remove(annotations::PAUSED);
                         host.metadata.finalizers.retain(|finalizer| finalizer != HOLD);
                     };
-                    drop(hosts.modify(NAMESPACE, &host.metadata.name, Part::Main, let_go).await);
+                    drop(hosts.modify(NAMESPACE, &host.metadata.name, ObjectPart::Main, let_go).await);
                 }
             }),
         );

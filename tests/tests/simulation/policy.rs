@@ -6,7 +6,7 @@ use std::cell::Cell;
 use firesteel_resources::condition::{Condition, ConditionStatus, find_condition};
 use firesteel_resources::machine_configuration::{MachineConfigurationStatus, SelectionMode, SkewMode};
 use firesteel_resources::{MachineConfiguration, Secret};
-use firesteel_store::{GroupResource, Key};
+use firesteel_store::{GroupResource, ObjectKey};
 use serde_json::{Value, json};
 
 use crate::executor::lock;
@@ -64,7 +64,7 @@ impl World {
 
     /// When it was written last, in writes to the store.
     fn configuration_revision(&self) -> u64 {
-        let key = Key::new(&GroupResource::new("operator.openshift.io", "machineconfigurations"), "", "cluster");
+        let key = ObjectKey::new(&GroupResource::new("operator.openshift.io", "machineconfigurations"), "", "cluster");
         self.memory.peek(&key).map_or(0, |object| object.revision.0)
     }
 

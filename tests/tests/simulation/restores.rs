@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
-use firesteel_store::Memory;
+use firesteel_store::MemoryMedium;
 
 use crate::counts::Counts;
 use crate::disk::Disk;
@@ -27,7 +27,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const ROUNDS: usize = 8;
 
 struct Backup {
-    memory: Memory,
+    memory: MemoryMedium,
     past: Past,
 }
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use firesteel_kube::Part;
-use firesteel_plan::host::Wipe;
+use firesteel_kube::ObjectPart;
+use firesteel_plan::host::PendingErasure;
 use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
 use firesteel_resources::{BareMetalHost, ConditionStatus, RootDeviceHints, SecretReference};
-use firesteel_store::{GroupResource, Key};
+use firesteel_store::{GroupResource, ObjectKey};
 
 use crate::executor::lock;
 use crate::laws::{Law, Violation};
@@ -28,7 +28,7 @@ const IMPOSSIBLE: [(&str, &str); 3] = [("hints", "no disk"), ("checksum", "check
 
 impl World {
     pub(crate) fn host_object(&self, name: &str) -> Option<BareMetalHost> {
-        let key = Key::new(&GroupResource::new("metal3.io", "baremetalhosts"), NAMESPACE, name);
+        let key = ObjectKey::new(&GroupResource::new("metal3.io", "baremetalhosts"), NAMESPACE, name);
         serde_json::from_slice(&self.memory.peek(&key)?.value).ok()
     }
 
@@ -170,7 +170,7 @@ impl World {
             self.edit(&name, Box::new(uncleaned), false);
         }
         let held = lock(&self.laws).hosts.get(&name).and_then(|host| host.memory.wipe.clone());
-        if let Some(wipe) = held.filter(Wipe::is_held) {
+        if let Some(wipe) = held.filter(PendingErasure::is_held) {
             let mark = wipe.mark();
             let accepts = move |host: &mut BareMetalHost| {
                 host.metadata.annotations.insert(annotations::ACCEPT_WIPE.to_owned(), mark.clone());
@@ -239,7 +239,7 @@ impl World {
             appliance.life,
             Box::pin(async move {
                 // First without an image: what is there, also what somebody else installed, goes.
-                drop(hosts.modify(NAMESPACE, &name, Part::Main, change).await);
+                drop(hosts.modify(NAMESPACE, &name, ObjectPart::Main, change).await);
             }),
         );
         self.settle_tasks();

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use firesteel_boot::{Platform, ScriptRequest};
 use firesteel_control::ImageFault;
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet};
 use firesteel_facts::Mac;
 use firesteel_plan::DiskIdentity;
 use firesteel_plan::host::PlanKind;
 use firesteel_resources::bare_metal_host::ProvisioningState;
-use firesteel_store::{GroupResource, Key, Op, Store};
-use firesteel_wire::{Hello, Identity, PublicKey};
+use firesteel_store::{GroupResource, ObjectKey, Op, Store};
+use firesteel_wire::{Hello, PublicKey, SmbiosIdentity};
 use serde_json::{Value, json};
 
 use crate::agent::Lie;
@@ -235,7 +235,7 @@ impl World {
         for _ in 0..10 {
             let [a, b, c, ..] = self.random.bytes();
             self.fault(Fault::DhcpStarved);
-            let mut packet = Packet::new(Operation::Request, u32::from(a), Mac([2, 0, 0, a, b, c]));
+            let mut packet = Packet::new(DhcpOperation::Request, u32::from(a), Mac([2, 0, 0, a, b, c]));
             packet.options.set_message_type(MessageType::Discover);
             if let Ok(bytes) = wire::encode(&packet) {
                 let delay = self.random.millis(0, 100);
@@ -289,7 +289,7 @@ impl World {
                 let hello = Hello {
                     token,
                     key,
-                    identity: Identity { boot_mac, ..Identity::default() },
+                    identity: SmbiosIdentity { boot_mac, ..SmbiosIdentity::default() },
                     agent_version: String::new(),
                     kernel_version: String::new(),
                     uptime_ms: 0,
@@ -388,7 +388,7 @@ impl World {
                 self.after(Duration::from_secs(2), Event::Cause { machine, fault: Fault::HostBootsAgain });
                 return;
             }
-            let key = Key::new(&GroupResource::new("firesteel.dev", "discoveredhosts"), "", name);
+            let key = ObjectKey::new(&GroupResource::new("firesteel.dev", "discoveredhosts"), "", name);
             self.forge_object(key, |status| status["agent"] = Value::Null);
             self.after(Duration::from_secs(2), Event::Cause { machine, fault: Fault::SecondKey });
         }
@@ -396,17 +396,20 @@ impl World {
 
     /// Changes a journal behind control's back.
     pub(crate) fn forge(&mut self, name: &str, change: impl Fn(&mut Value) + Send + 'static) {
-        self.forge_object(Key::new(&GroupResource::new("firesteel.dev", "hostjournals"), NAMESPACE, name), change);
+        self.forge_object(
+            ObjectKey::new(&GroupResource::new("firesteel.dev", "hostjournals"), NAMESPACE, name),
+            change,
+        );
     }
 
-    fn forge_object(&mut self, key: Key, change: impl Fn(&mut Value) + Send + 'static) {
+    fn forge_object(&mut self, key: ObjectKey, change: impl Fn(&mut Value) + Send + 'static) {
         let Some(appliance) = &self.appliance else { return };
         let store = appliance.store.clone();
         self.executor.spawn(appliance.life, Box::pin(async move { forge(&store, &key, change).await }));
     }
 }
 
-async fn forge(store: &Store, key: &Key, change: impl Fn(&mut Value)) {
+async fn forge(store: &Store, key: &ObjectKey, change: impl Fn(&mut Value)) {
     for _ in 0..10 {
         let Ok(Some(object)) = store.get(key).await else { return };
         let mut value: Value = serde_json::from_slice(&object.value).unwrap_or_default();

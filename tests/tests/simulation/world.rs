@@ -15,14 +15,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use firesteel_bmc::Credentials;
+use firesteel_bmc::BmcCredentials;
 use firesteel_bmc_fakes::redfish as fake;
 use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_boot::Sealer;
-use firesteel_dhcp::{Arrival, CommitId, LeaseChange, Output, wire};
+use firesteel_dhcp::{CommitId, DhcpOutput, LeaseChange, ReceivedDatagram, wire};
 use firesteel_facts::Mac;
 use firesteel_resources::bare_metal_host::ProvisioningState;
-use firesteel_store::Memory;
+use firesteel_store::MemoryMedium;
 
 use crate::appliance::{Appliance, Ground, ImageAsk, Leases};
 use crate::bmc::{BmcAsk, Reply};
@@ -105,7 +105,7 @@ pub(crate) enum Event {
     BmcAsked(BmcAsk),
     BmcAnswered {
         reply: Reply,
-        response: Option<fake::Response>,
+        response: Option<fake::FakeResponse>,
     },
     Image(ImageAsk),
     Owner,
@@ -148,9 +148,9 @@ pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) executor: Executor,
     pub(crate) laws: Arc<Mutex<Laws>>,
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryMedium,
     /// What the medium had when the bug that loses writes began.
-    pub(crate) old_memory: Option<Memory>,
+    pub(crate) old_memory: Option<MemoryMedium>,
     pub(crate) leases: Leases,
     pub(crate) outbox: Outbox,
     pub(crate) machines: Vec<Machine>,
@@ -187,7 +187,7 @@ impl World {
             random: Random::new(seed ^ 0x0a11),
             executor,
             laws,
-            memory: Memory::new().with_faults(Arc::new(medium)),
+            memory: MemoryMedium::new().with_faults(Arc::new(medium)),
             old_memory: None,
             leases: Leases::default(),
             outbox: Outbox::default(),
@@ -225,7 +225,7 @@ impl World {
     fn machine(&mut self, id: usize) -> Machine {
         let octet = u8::try_from(id).unwrap_or(u8::MAX);
         let mac = Mac([0x52, 0x54, 0, 0, 0, octet]);
-        let credentials = Credentials { username: "admin".into(), password: "secret".into() };
+        let credentials = BmcCredentials { username: "admin".into(), password: "secret".into() };
         let disks = (0..1 + self.random.below(3)).map(|place| self.new_disk(place)).collect();
         Machine {
             id,
@@ -527,7 +527,7 @@ impl World {
         let now = self.executor.wall();
         let Some(appliance) = &mut self.appliance else { return };
         let boot = appliance.boot_answer();
-        appliance.engine.handle_packet(now, Arrival { interface: 1, bytes }, &boot);
+        appliance.engine.handle_packet(now, ReceivedDatagram { interface: 1, bytes }, &boot);
         self.drain_dhcp();
     }
 
@@ -541,19 +541,19 @@ impl World {
         let now = self.executor.wall();
         while let Some(output) = self.appliance.as_mut().and_then(|appliance| appliance.engine.poll_output()) {
             match output {
-                Output::Transmit(transmit) => self.send_to_clients(transmit.bytes),
-                Output::Commit { id, changes } => {
+                DhcpOutput::Transmit(transmit) => self.send_to_clients(transmit.bytes),
+                DhcpOutput::Commit { id, changes } => {
                     let delay = self.random.millis(1, 15);
                     let life = self.life;
                     self.after(delay, Event::LeaseWritten { life, id, changes });
                 }
-                Output::Event(event) => {
+                DhcpOutput::Event(event) => {
                     if let Some(appliance) = &self.appliance {
                         (appliance.events)(now, &event);
                     }
                 }
                 // Each machine here is on Ethernet.
-                Output::OtherHardware(client) => panic!("{client:?}"),
+                DhcpOutput::OtherHardware(client) => panic!("{client:?}"),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use firesteel_tftp::Event;
+use firesteel_tftp::TransferEvent;
 
 use super::{content, has, in_namespace};
 
@@ -152,6 +152,6 @@ fn curl_fetches_a_mebibyte_within_seconds_though_one_percent_is_lost() {
         assert!(median <= WAITED_MAX, "{waited:?}");
     });
     // There are none where no namespace could be had. The last answer of a client may be lost for good.
-    let started = events.iter().filter(|event| matches!(event, Event::Started { .. })).count();
+    let started = events.iter().filter(|event| matches!(event, TransferEvent::Started { .. })).count();
     assert!(events.is_empty() || started > usize::try_from(RUNS).unwrap(), "{events:?}");
 }

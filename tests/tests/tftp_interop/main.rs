@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use firesteel_appliance::net::tftp::TftpServer;
-use firesteel_tftp::Event;
+use firesteel_tftp::TransferEvent;
 use nix::sched::{CloneFlags, unshare};
 
 /// Empty, less than a block, whole blocks, many windows, and more blocks of 512 than a block number has.
@@ -28,7 +28,7 @@ fn content(bytes: usize) -> Bytes {
 }
 
 /// Runs `client` for each file on a thread in a new namespace, where the server answers on 127.0.0.1.
-fn with_server(test: &str, client: impl Fn(&Path, &str, &Bytes) + Send + 'static) -> Vec<Event> {
+fn with_server(test: &str, client: impl Fn(&Path, &str, &Bytes) + Send + 'static) -> Vec<TransferEvent> {
     in_namespace(test, FILES, move || {
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in FILES {
@@ -42,7 +42,7 @@ fn in_namespace(
     test: &str,
     files: &'static [(&'static str, usize)],
     clients: impl FnOnce() + Send + 'static,
-) -> Vec<Event> {
+) -> Vec<TransferEvent> {
     let (test, name) = (test.to_owned(), test.to_owned());
     let body = move || {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
@@ -51,7 +51,7 @@ fn in_namespace(
         }
         let is_up = Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success();
         assert!(is_up, "loopback in the namespace");
-        let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let events: Arc<Mutex<Vec<TransferEvent>>> = Arc::default();
         let seen = Arc::clone(&events);
         // One thread: the server's sockets must be made in the namespace.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -59,7 +59,7 @@ fn in_namespace(
             let lookup = Arc::new(move |path: &str| {
                 files.iter().find(|(name, _)| *name == path).map(|(_, bytes)| content(*bytes))
             });
-            let note = Arc::new(move |event: &Event| {
+            let note = Arc::new(move |event: &TransferEvent| {
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
             });
             TftpServer::open("lo", Ipv4Addr::LOCALHOST, Arc::new(|_| Vec::new()), lookup, note).unwrap()
@@ -101,11 +101,11 @@ fn fetch(mut command: Command, target: &Path, expected: &Bytes) {
     std::fs::remove_file(target).unwrap();
 }
 
-fn all_finished(events: &[Event], transfers: usize) {
+fn all_finished(events: &[TransferEvent], transfers: usize) {
     if events.is_empty() {
         return;
     }
-    let finished = events.iter().filter(|event| matches!(event, Event::Finished { .. })).count();
+    let finished = events.iter().filter(|event| matches!(event, TransferEvent::Finished { .. })).count();
     assert_eq!(finished, transfers, "{events:?}");
 }
 

@@ -2,8 +2,8 @@
 //! is found and remarked on: what the array holds is not known.
 
 use super::{
-    Kind, Owner, View, be32,
-    label::{Holding, Seen},
+    ContentKind, ContentOwner, VolumeView, be32,
+    label::{RecognisedLabel, RegionLabels},
     text,
 };
 
@@ -11,33 +11,33 @@ use super::{
 /// GPT: the copies at its end.
 const LDM_CLASSIC_AT: u64 = 6 * 512;
 
-pub(super) fn find(view: &View<'_>, seen: &mut Seen) {
+pub(super) fn find(view: &VolumeView<'_>, seen: &mut RegionLabels) {
     for holding in [imsm(view), ddf(view), ldm(view)].into_iter().flatten() {
-        let Holding { kind, offset, .. } = holding;
+        let RecognisedLabel { kind, offset, .. } = holding;
         seen.remark(offset, format!("a label of {kind}, whose volumes are not looked into"));
         seen.holdings.push(holding);
     }
 }
 
 /// Intel's metadata (mdadm, super-intel.c): its anchor is the last block but one.
-fn imsm(view: &View<'_>) -> Option<Holding> {
+fn imsm(view: &VolumeView<'_>) -> Option<RecognisedLabel> {
     const SIGNATURE: &[u8] = b"Intel Raid ISM Cfg Sig. ";
     let ends = [1024, 8192].into_iter().filter_map(|back| view.size_bytes().checked_sub(back));
     let offset = ends.into_iter().find(|at| view.at(*at, SIGNATURE.len()).is_some_and(|bytes| bytes == SIGNATURE))?;
-    Some(Holding { kind: Kind::Imsm, name: String::new(), owner: Owner::Unnamed, offset })
+    Some(RecognisedLabel { kind: ContentKind::Imsm, name: String::new(), owner: ContentOwner::Unnamed, offset })
 }
 
 /// SNIA DDF: the anchor is the last block; some firmware leaves it 257 blocks before the end.
-fn ddf(view: &View<'_>) -> Option<Holding> {
+fn ddf(view: &VolumeView<'_>) -> Option<RecognisedLabel> {
     const MAGIC: u32 = 0xde11_de11;
     let ends = [512, 4096, 257 * 512].into_iter().filter_map(|back| view.size_bytes().checked_sub(back));
     let offset = ends.into_iter().find(|at| view.at(*at, 4).and_then(|bytes| be32(&bytes, 0)) == Some(MAGIC))?;
-    Some(Holding { kind: Kind::Ddf, name: String::new(), owner: Owner::Unnamed, offset })
+    Some(RecognisedLabel { kind: ContentKind::Ddf, name: String::new(), owner: ContentOwner::Unnamed, offset })
 }
 
 /// Dynamic disks of Windows (kernel, block/partitions/ldm.c): the group's name begins with the computer's,
 /// `WEB7-Dg0`.
-fn ldm(view: &View<'_>) -> Option<Holding> {
+fn ldm(view: &VolumeView<'_>) -> Option<RecognisedLabel> {
     const GROUP_NAME_AT: usize = 0xf0;
     let size = view.size_bytes();
     // In a partition of its own: the first of its blocks by the table, copies in the last ones.
@@ -47,10 +47,10 @@ fn ldm(view: &View<'_>) -> Option<Holding> {
     let head = view.at(offset, 512)?;
     let name = text(head.get(GROUP_NAME_AT..GROUP_NAME_AT + 32)?);
     let owner = match name.rsplit_once("-Dg") {
-        Some((host, _)) if !host.is_empty() => Owner::Host(host.to_owned()),
-        Some(_) | None => Owner::Unnamed,
+        Some((host, _)) if !host.is_empty() => ContentOwner::Host(host.to_owned()),
+        Some(_) | None => ContentOwner::Unnamed,
     };
-    Some(Holding { kind: Kind::Ldm, name, owner, offset })
+    Some(RecognisedLabel { kind: ContentKind::Ldm, name, owner, offset })
 }
 
 #[cfg(test)]

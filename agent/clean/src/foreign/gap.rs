@@ -4,7 +4,7 @@ use std::io;
 
 /// Why bytes are not at hand.
 #[derive(Debug)]
-pub(super) enum Gap {
+pub(super) enum VolumeReadError {
     /// The disk did not give them.
     Failed(io::Error),
     /// They are on a disk that this scan does not have, or behind the end.

@@ -2,24 +2,24 @@
 
 use std::{fmt, rc::Rc};
 
-use firesteel_contents::Finding;
+use firesteel_contents::ProtectedContent;
 
-use super::{Kind, Owner, lvm::Group};
+use super::{ContentKind, ContentOwner, lvm::VolumeGroup};
 
 /// A label or superblock that was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Holding {
-    pub(super) kind: Kind,
+pub(super) struct RecognisedLabel {
+    pub(super) kind: ContentKind,
     /// Volume, pool or array, as the format names it; empty where it does not.
     pub(super) name: String,
-    pub(super) owner: Owner,
+    pub(super) owner: ContentOwner,
     /// Where its superblock stands, from the start of the region.
     pub(super) offset: u64,
 }
 
 /// A label that is there and cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Remark {
+pub(super) struct UnreadLabel {
     /// From the start of the region.
     pub(super) offset: u64,
     pub(super) why: String,
@@ -32,7 +32,7 @@ pub(super) struct Remark {
 pub(super) struct PhysicalVolume {
     /// As in the text, without hyphens.
     pub(super) uuid: String,
-    pub(super) groups: Vec<Rc<Group>>,
+    pub(super) groups: Vec<Rc<VolumeGroup>>,
     /// Its header lists no metadata area: another PV of its group has the text.
     pub(super) is_described_elsewhere: bool,
 }
@@ -56,27 +56,32 @@ pub(super) struct ArrayMember {
 
 /// All of one region.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) holdings: Vec<Holding>,
-    pub(super) remarks: Vec<Remark>,
+pub(super) struct RegionLabels {
+    pub(super) holdings: Vec<RecognisedLabel>,
+    pub(super) remarks: Vec<UnreadLabel>,
     pub(super) physical_volumes: Vec<PhysicalVolume>,
     pub(super) members: Vec<ArrayMember>,
 }
 
-impl Seen {
+impl RegionLabels {
     pub(super) fn remark(&mut self, offset: u64, why: impl Into<String>) {
-        self.remarks.push(Remark { offset, why: why.into(), is_of_another: false });
+        self.remarks.push(UnreadLabel { offset, why: why.into(), is_of_another: false });
     }
 }
 
-impl Holding {
+impl RecognisedLabel {
     /// With its place, for people.
-    pub(super) fn finding(&self, place: &str) -> Finding {
-        Finding { place: place.to_owned(), kind: self.kind, name: self.name.clone(), owner: self.owner.clone() }
+    pub(super) fn finding(&self, place: &str) -> ProtectedContent {
+        ProtectedContent {
+            place: place.to_owned(),
+            kind: self.kind,
+            name: self.name.clone(),
+            owner: self.owner.clone(),
+        }
     }
 }
 
-impl fmt::Display for Holding {
+impl fmt::Display for RecognisedLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.finding("").fmt(f)
     }

@@ -2,8 +2,8 @@
 //! array's data lies on the member.
 
 use super::{
-    Kind, Owner, View, array,
-    label::{ArrayMember, Holding, Remark, Seen},
+    ContentKind, ContentOwner, VolumeView, array,
+    label::{ArrayMember, RecognisedLabel, RegionLabels, UnreadLabel},
     le16, le32, le64, text,
 };
 
@@ -15,7 +15,7 @@ const ROLE_MAX: u16 = 0xfff0;
 const ROLES_AT: usize = 256;
 
 /// Every superblock in the region. One that is there and says what cannot be is a remark.
-pub(super) fn find(view: &View<'_>, seen: &mut Seen) {
+pub(super) fn find(view: &VolumeView<'_>, seen: &mut RegionLabels) {
     let sectors = view.size_bytes() / 512;
     let last = sectors.checked_sub(16).map(|sector| (sector & !7) * 512);
     for offset in [Some(0), Some(4096), last].into_iter().flatten() {
@@ -26,7 +26,7 @@ pub(super) fn find(view: &View<'_>, seen: &mut Seen) {
 
 /// 1.1 at the start, 1.2 at 4 KiB, 1.0 at least 8 KiB before the end on a boundary of 4 KiB. The set's
 /// name is `host:name` where mdadm knew its host.
-fn version_1(view: &View<'_>, offset: u64, seen: &mut Seen) {
+fn version_1(view: &VolumeView<'_>, offset: u64, seen: &mut RegionLabels) {
     let Some(superblock) = view.at(offset, 4096).or_else(|| view.at(offset, 512)) else { return };
     if le32(&superblock, 0) != Some(MAGIC) {
         return;
@@ -38,14 +38,14 @@ fn version_1(view: &View<'_>, offset: u64, seen: &mut Seen) {
         }
         Err(why) => {
             let is_of_another = why == ELSEWHERE;
-            seen.remarks.push(Remark { offset, why: format!("an md superblock {why}"), is_of_another });
+            seen.remarks.push(UnreadLabel { offset, why: format!("an md superblock {why}"), is_of_another });
         }
     }
 }
 
 const ELSEWHERE: &str = "that belongs elsewhere";
 
-fn version_1_member(superblock: &[u8], offset: u64) -> Result<(Holding, ArrayMember), &'static str> {
+fn version_1_member(superblock: &[u8], offset: u64) -> Result<(RecognisedLabel, ArrayMember), &'static str> {
     const CUT: &str = "that is cut";
     let word = |at: usize| le32(superblock, at).ok_or(CUT);
     let long = |at: usize| le64(superblock, at).ok_or(CUT);
@@ -69,7 +69,7 @@ fn version_1_member(superblock: &[u8], offset: u64) -> Result<(Holding, ArrayMem
     let (host, name) = set.split_once(':').unwrap_or(("", set.as_str()));
     // What mdadm writes when it is to name no host, or did not know its own.
     let is_nobody = matches!(host, "" | "any" | "localhost" | "localhost.localdomain" | "(none)");
-    let owner = if is_nobody { Owner::Unnamed } else { Owner::Host(host.to_owned()) };
+    let owner = if is_nobody { ContentOwner::Unnamed } else { ContentOwner::Host(host.to_owned()) };
     let number = word(160)? as usize;
     let role = if number < max_dev as usize { le16(superblock, ROLES_AT + 2 * number) } else { None };
     let member = ArrayMember {
@@ -83,7 +83,7 @@ fn version_1_member(superblock: &[u8], offset: u64) -> Result<(Holding, ArrayMem
         data_offset: long(128)?.saturating_mul(512),
         data_bytes: used(long(80)?, long(136)?).saturating_mul(512),
     };
-    Ok((Holding { kind: Kind::Md, name: name.to_owned(), owner, offset }, member))
+    Ok((RecognisedLabel { kind: ContentKind::Md, name: name.to_owned(), owner, offset }, member))
 }
 
 /// Of a striped or linear array the superblock says no size that it uses of each member: all that there is.
@@ -110,7 +110,7 @@ fn folded_sum(bytes: &[u8], skip: usize) -> u32 {
 
 /// 0.90 in the last 64 KiB boundary with 64 KiB behind it, in the byte order of its maker; it knows the
 /// number of its array and no host.
-fn version_0(view: &View<'_>, seen: &mut Seen) {
+fn version_0(view: &VolumeView<'_>, seen: &mut RegionLabels) {
     const RESERVED_BYTES: u64 = 64 << 10;
     let Some(offset) = (view.size_bytes() & !(RESERVED_BYTES - 1)).checked_sub(RESERVED_BYTES) else { return };
     let Some(superblock) = view.at(offset, 4096) else { return };
@@ -122,14 +122,14 @@ fn version_0(view: &View<'_>, seen: &mut Seen) {
     };
     let read = |word: [u8; 4]| if is_little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) };
     let words: Vec<u32> = words.into_iter().map(read).collect();
-    let found = seen.holdings.iter().any(|holding| holding.kind == Kind::Md && holding.offset == offset);
+    let found = seen.holdings.iter().any(|holding| holding.kind == ContentKind::Md && holding.offset == offset);
     match version_0_member(&words, offset) {
         // The place of version 1.0 on a disk of that size.
         _ if found => {}
         Ok(member) => {
             seen.remarks.retain(|remark| remark.offset != offset);
             let name = member.name.clone();
-            seen.holdings.push(Holding { kind: Kind::Md, name, owner: Owner::Unnamed, offset });
+            seen.holdings.push(RecognisedLabel { kind: ContentKind::Md, name, owner: ContentOwner::Unnamed, offset });
             seen.members.push(member);
         }
         Err(why) => seen.remark(offset, format!("an md superblock {why}")),
@@ -198,7 +198,7 @@ pub(super) mod tests {
         assert_eq!(look(&moved), []);
         assert_eq!(remarks(&moved), ["an md superblock that belongs elsewhere"]);
         let nobody = look(&disk(SIZE, &[(0, &superblock(0, "any:0"))]));
-        assert_eq!((nobody[0].name.as_str(), &nobody[0].owner), ("0", &Owner::Unnamed));
+        assert_eq!((nobody[0].name.as_str(), &nobody[0].owner), ("0", &ContentOwner::Unnamed));
     }
 
     /// With its checksum.

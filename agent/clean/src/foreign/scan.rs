@@ -3,18 +3,18 @@
 
 use std::{collections::BTreeSet, rc::Rc};
 
-use firesteel_contents::{DiskContents, Plain, Unread};
+use firesteel_contents::{DiskContents, OrdinaryContent, Unread};
 use firesteel_images::write::signature;
 use firesteel_sysfs::disks::KernelPartition;
 
 use super::{
-    Kind, Owner, View,
-    assemble::{Placed, assemble},
+    ContentKind, ContentOwner, VolumeView,
+    assemble::{PlacedLabel, assemble},
     find_members,
-    label::{ArrayMember, Holding, PhysicalVolume, Remark, Seen},
+    label::{ArrayMember, PhysicalVolume, RecognisedLabel, RegionLabels, UnreadLabel},
     recognise,
     tables::{self, Partitions},
-    volume::{Disks, Layout, Source, Volume},
+    volume::{BlockVolume, DiskSource, Disks, VolumeLayout},
 };
 
 /// Regions of one disk that are looked at.
@@ -24,7 +24,7 @@ const ROUNDS_MAX: usize = 4;
 
 /// A part of a disk, or a volume on it, that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct ScannedRegion {
     pub place: String,
     /// From the start of the disk, in bytes; `None` for a volume that does not lie on it in one piece.
     pub offset: Option<u64>,
@@ -37,7 +37,7 @@ pub struct Scan {
     pub contents: DiskContents,
     /// GUIDs of the partitions of all copies of its GPT, in lower case.
     pub partition_guids: Vec<String>,
-    pub looked: Vec<Looked>,
+    pub looked: Vec<ScannedRegion>,
     /// A part of a volume on it lies on disks that this scan did not have.
     pub is_partial: bool,
 }
@@ -63,37 +63,37 @@ impl Scan {
 
 /// Looks at one disk alone.
 #[must_use]
-pub fn scan(source: &Source<'_>) -> Scan {
+pub fn scan(source: &DiskSource<'_>) -> Scan {
     scan_all(&[source]).pop().unwrap_or_default()
 }
 
 /// Looks at disks together, so that volumes that lie on several of them are seen. The answers are in the same order.
 #[must_use]
-pub fn scan_all(sources: &[&Source<'_>]) -> Vec<Scan> {
+pub fn scan_all(sources: &[&DiskSource<'_>]) -> Vec<Scan> {
     walk(sources, None)
 }
 
 /// Looks at the first of the disks. Of the others only what volumes of the first one go on there, and what of them
 /// could not be read: what is missing may lie there.
 #[must_use]
-pub fn scan_beside(sources: &[&Source<'_>]) -> Vec<Scan> {
+pub fn scan_beside(sources: &[&DiskSource<'_>]) -> Vec<Scan> {
     walk(sources, Some(0))
 }
 
-fn walk(sources: &[&Source<'_>], only: Option<usize>) -> Vec<Scan> {
+fn walk(sources: &[&DiskSource<'_>], only: Option<usize>) -> Vec<Scan> {
     let disks = Disks::new(sources);
-    let mut walk = Walk {
+    let mut walk = DiskScanner {
         disks: &disks,
         only,
         scans: vec![Scan::default(); sources.len()],
-        known: vec![Known::default(); sources.len()],
+        known: vec![LabelPositions::default(); sources.len()],
         physical: Vec::new(),
         members: Vec::new(),
         assembled: BTreeSet::new(),
     };
     for (number, source) in sources.iter().enumerate() {
-        let volume = Rc::new(Volume { size_bytes: source.size_bytes, layout: Layout::Disk(number) });
-        walk.region(&Region { place: "the disk".to_owned(), volume, kind: None, has_tables: true });
+        let volume = Rc::new(BlockVolume { size_bytes: source.size_bytes, layout: VolumeLayout::Disk(number) });
+        walk.region(&ScanTarget { place: "the disk".to_owned(), volume, kind: None, has_tables: true });
     }
     for round in 0..ROUNDS_MAX {
         if !walk.stand_on(round == 0) {
@@ -104,51 +104,51 @@ fn walk(sources: &[&Source<'_>], only: Option<usize>) -> Vec<Scan> {
 }
 
 /// One place to look at.
-struct Region {
+struct ScanTarget {
     place: String,
-    volume: Rc<Volume>,
+    volume: Rc<BlockVolume>,
     /// What the type of its partition says.
-    kind: Option<Kind>,
+    kind: Option<ContentKind>,
     /// Systems look for partitions in it.
     has_tables: bool,
 }
 
-impl Region {
-    fn holds<T>(&self, label: T) -> Placed<T> {
-        Placed { place: self.place.clone(), volume: Rc::clone(&self.volume), label }
+impl ScanTarget {
+    fn holds<T>(&self, label: T) -> PlacedLabel<T> {
+        PlacedLabel { place: self.place.clone(), volume: Rc::clone(&self.volume), label }
     }
 }
 
 /// Places of labels on a disk, by their offsets from its start: a label at the end of a partition may be seen as one
 /// of the whole disk, which it is not.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct LabelPositions {
     labels: BTreeSet<u64>,
     /// With the place of the label where it may belong to another region.
     remarks: Vec<(Option<u64>, Unread)>,
 }
 
-struct Walk<'a> {
+struct DiskScanner<'a> {
     disks: &'a Disks<'a>,
     /// The only disk that is looked at whole; of what does not touch it, labels of members are enough.
     only: Option<usize>,
     scans: Vec<Scan>,
-    known: Vec<Known>,
-    physical: Vec<Placed<PhysicalVolume>>,
-    members: Vec<Placed<ArrayMember>>,
+    known: Vec<LabelPositions>,
+    physical: Vec<PlacedLabel<PhysicalVolume>>,
+    members: Vec<PlacedLabel<ArrayMember>>,
     /// Places of volumes that were looked at.
     assembled: BTreeSet<String>,
 }
 
-impl Walk<'_> {
-    fn region(&mut self, region: &Region) {
+impl DiskScanner<'_> {
+    fn region(&mut self, region: &ScanTarget) {
         let numbers = region.volume.disks();
-        if !self.note_looked(region, &numbers) {
+        if !self.record_scanned(region, &numbers) {
             return;
         }
-        let view = View::new(self.disks, &region.volume);
+        let view = VolumeView::new(self.disks, &region.volume);
         let is_whole = self.only.is_none_or(|only| numbers.contains(&only));
-        let mut seen = Seen::default();
+        let mut seen = RegionLabels::default();
         if is_whole {
             seen = recognise(&view);
         } else {
@@ -158,19 +158,20 @@ impl Walk<'_> {
         let names = if is_whole { plain_names(&view, &partitions) } else { Vec::new() };
         let by_type = region.kind.filter(|kind| !seen.holdings.iter().any(|holding| holding.kind == *kind));
         // A type without the superblock that belongs to it still says what the partition is part of.
-        let by_type = by_type.map(|kind| Holding { kind, name: String::new(), owner: Owner::Unnamed, offset: 0 });
+        let by_type =
+            by_type.map(|kind| RecognisedLabel { kind, name: String::new(), owner: ContentOwner::Unnamed, offset: 0 });
         let base = region.volume.place();
         for number in numbers {
             let Some(scan) = self.scans.get_mut(number) else { continue };
             let contents = &mut scan.contents;
             let holdings = seen.holdings.iter().chain(&by_type);
             contents.findings.extend(holdings.map(|holding| holding.finding(&region.place)));
-            let plain = names.iter().map(|name| Plain { place: region.place.clone(), name: name.clone() });
+            let plain = names.iter().map(|name| OrdinaryContent { place: region.place.clone(), name: name.clone() });
             contents.plain.extend(plain);
             if let Some(why) = view.failure() {
                 contents.unread.push(Unread { place: region.place.clone(), why, failed: true });
             }
-            if let Some(why) = view.unclear() {
+            if let Some(why) = view.unclear_reason() {
                 contents.unread.push(Unread { place: region.place.clone(), why: why.to_owned(), failed: false });
             }
             let place = |offset: u64| base.map(|(_, at)| at.saturating_add(offset));
@@ -179,20 +180,20 @@ impl Walk<'_> {
             let remarks = seen.remarks.iter().chain(&partitions.remarks);
             known.remarks.extend(remarks.map(|remark| {
                 let label = place(remark.offset).filter(|_| remark.is_of_another);
-                (label, unread(&region.place, remark))
+                (label, unread_finding(&region.place, remark))
             }));
         }
         self.physical.extend(seen.physical_volumes.into_iter().map(|label| region.holds(label)));
         self.members.extend(seen.members.into_iter().map(|label| region.holds(label)));
         for slot in partitions.slots {
-            let volume = Volume::part(&region.volume, slot.offset, slot.size_bytes);
+            let volume = BlockVolume::part(&region.volume, slot.offset, slot.size_bytes);
             let place = inner(&region.place, &slot.place);
-            self.region(&Region { place, volume, kind: slot.kind, has_tables: false });
+            self.region(&ScanTarget { place, volume, kind: slot.kind, has_tables: false });
         }
     }
 
     /// Whether the region is still to be looked at: it counts for each of its disks.
-    fn note_looked(&mut self, region: &Region, numbers: &BTreeSet<usize>) -> bool {
+    fn record_scanned(&mut self, region: &ScanTarget, numbers: &BTreeSet<usize>) -> bool {
         let mut may = true;
         for number in numbers {
             let Some(scan) = self.scans.get_mut(*number) else { continue };
@@ -207,16 +208,16 @@ impl Walk<'_> {
             }
             let offset = region.volume.place().map(|(_, offset)| offset);
             let size_bytes = region.volume.size_bytes;
-            scan.looked.push(Looked { place: region.place.clone(), offset, size_bytes });
+            scan.looked.push(ScannedRegion { place: region.place.clone(), offset, size_bytes });
         }
         may
     }
 
-    fn tables(&mut self, view: &View<'_>, region: &Region, numbers: &BTreeSet<usize>) -> Partitions {
+    fn tables(&mut self, view: &VolumeView<'_>, region: &ScanTarget, numbers: &BTreeSet<usize>) -> Partitions {
         let first = numbers.first().and_then(|number| self.disks.sources.get(*number));
         let block_bytes = first.map_or(512, |source| source.block_bytes);
-        let own = |source: &&Source<'_>| source.partitions.clone();
-        let is_disk = matches!(region.volume.layout, Layout::Disk(_));
+        let own = |source: &&DiskSource<'_>| source.partitions.clone();
+        let is_disk = matches!(region.volume.layout, VolumeLayout::Disk(_));
         let kernel: Vec<KernelPartition> = first.filter(|_| is_disk).map(own).unwrap_or_default();
         let found = tables::read(view, block_bytes, &kernel);
         for number in numbers {
@@ -248,7 +249,7 @@ impl Walk<'_> {
         for volume in all.volumes {
             if self.assembled.insert(format!("{} {:?}", volume.place, volume.volume.disks())) {
                 is_new = true;
-                self.region(&Region { place: volume.place, volume: volume.volume, kind: None, has_tables: true });
+                self.region(&ScanTarget { place: volume.place, volume: volume.volume, kind: None, has_tables: true });
             }
         }
         is_new
@@ -274,7 +275,7 @@ impl Walk<'_> {
     }
 }
 
-fn unread(place: &str, remark: &Remark) -> Unread {
+fn unread_finding(place: &str, remark: &UnreadLabel) -> Unread {
     Unread { place: place.to_owned(), why: remark.why.clone(), failed: false }
 }
 
@@ -284,7 +285,7 @@ fn inner(of: &str, place: &str) -> String {
 }
 
 /// Names of ordinary tables and filesystems, as blkid has them; what the guard recognises by itself is left out.
-fn plain_names(view: &View<'_>, partitions: &Partitions) -> Vec<String> {
+fn plain_names(view: &VolumeView<'_>, partitions: &Partitions) -> Vec<String> {
     const OWN: [&str; 10] = [
         "LVM2_member",
         "linux_raid_member",
@@ -301,7 +302,7 @@ fn plain_names(view: &View<'_>, partitions: &Partitions) -> Vec<String> {
     found.extend(signature::in_end(&view.end(signature::EDGE_BYTES), view.size_bytes()));
     for (offset, length) in signature::deep_places() {
         let name = view.at(offset, length).and_then(|bytes| signature::name_of_deep(offset, &bytes));
-        found.extend(name.map(|name| signature::Signature { name: name.to_owned(), offset }));
+        found.extend(name.map(|name| signature::DiskSignature { name: name.to_owned(), offset }));
     }
     let tables = partitions.names.iter().map(|name| (*name).to_owned());
     let mut names: Vec<String> = tables.chain(found.into_iter().map(|found| found.name)).collect();

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::{
-    label::Holding,
-    volume::{Disks, Layout, Volume},
+    label::RecognisedLabel,
+    volume::{BlockVolume, Disks, VolumeLayout},
     *,
 };
 
@@ -29,26 +29,26 @@ pub(super) fn beside(disks: &[&[u8]]) -> Scan {
     with_sources(disks, &scan_beside).remove(0)
 }
 
-fn with_sources(disks: &[&[u8]], look: &dyn Fn(&[&Source<'_>]) -> Vec<Scan>) -> Vec<Scan> {
-    let memories: Vec<Memory<'_>> = disks.iter().map(|bytes| Memory(bytes)).collect();
+fn with_sources(disks: &[&[u8]], look: &dyn Fn(&[&DiskSource<'_>]) -> Vec<Scan>) -> Vec<Scan> {
+    let memories: Vec<MemoryDisk<'_>> = disks.iter().map(|bytes| MemoryDisk(bytes)).collect();
     let mut sources = Vec::new();
     for memory in &memories {
         let size_bytes = memory.0.len() as u64;
-        sources.push(Source { reader: memory, size_bytes, block_bytes: 512, partitions: vec![] });
+        sources.push(DiskSource { reader: memory, size_bytes, block_bytes: 512, partitions: vec![] });
     }
     look(&sources.iter().collect::<Vec<_>>())
 }
 
-fn seen(bytes: &[u8]) -> Seen {
-    let memory = Memory(bytes);
-    let source = Source { reader: &memory, size_bytes: bytes.len() as u64, block_bytes: 512, partitions: vec![] };
+fn seen(bytes: &[u8]) -> RegionLabels {
+    let memory = MemoryDisk(bytes);
+    let source = DiskSource { reader: &memory, size_bytes: bytes.len() as u64, block_bytes: 512, partitions: vec![] };
     let sources = [&source];
     let disks = Disks::new(&sources);
-    let volume = Rc::new(Volume { size_bytes: bytes.len() as u64, layout: Layout::Disk(0) });
-    recognise(&View::new(&disks, &volume))
+    let volume = Rc::new(BlockVolume { size_bytes: bytes.len() as u64, layout: VolumeLayout::Disk(0) });
+    recognise(&VolumeView::new(&disks, &volume))
 }
 
-pub(super) fn look(bytes: &[u8]) -> Vec<Holding> {
+pub(super) fn look(bytes: &[u8]) -> Vec<RecognisedLabel> {
     seen(bytes).holdings
 }
 
@@ -58,10 +58,10 @@ pub(super) fn remarks(bytes: &[u8]) -> Vec<String> {
 
 #[test]
 fn partition_types_are_known_in_either_case() {
-    assert_eq!(of_partition_type("AA31E02A-400F-11DB-9590-000C2911D1B8"), Some(Kind::Vmfs));
-    assert_eq!(of_partition_type("37affc90-ef7d-4e96-91c3-2d7ae055b174"), Some(Kind::Gpfs));
-    assert_eq!(of_partition_type("381cfccc-7288-11e0-92ee-000c2911d0b2"), Some(Kind::Vsan));
-    assert_eq!(of_partition_type("e75caf8f-f680-4cee-afa3-b001e56efc2d"), Some(Kind::StorageSpaces));
+    assert_eq!(of_partition_type("AA31E02A-400F-11DB-9590-000C2911D1B8"), Some(ContentKind::Vmfs));
+    assert_eq!(of_partition_type("37affc90-ef7d-4e96-91c3-2d7ae055b174"), Some(ContentKind::Gpfs));
+    assert_eq!(of_partition_type("381cfccc-7288-11e0-92ee-000c2911d0b2"), Some(ContentKind::Vsan));
+    assert_eq!(of_partition_type("e75caf8f-f680-4cee-afa3-b001e56efc2d"), Some(ContentKind::StorageSpaces));
     assert_eq!(of_partition_type("c12a7328-f81f-11d2-ba4b-00a0c93ec93b"), None);
 }
 

@@ -2,7 +2,7 @@
 //! drivers/md/dm-thin-metadata.c and drivers/md/persistent-data/dm-btree-internal.h). Reads one node for each level of a
 //! tree, each from the metadata volume, which the caller reads.
 
-use super::{gap::Gap, le32, le64};
+use super::{gap::VolumeReadError, le32, le64};
 
 const NODE_BYTES: usize = 4096;
 const MAGIC: u64 = 27_022_010;
@@ -12,10 +12,10 @@ const KEYS_AT: usize = 32;
 const LEAF: u32 = 2;
 /// Levels of one tree: five hold all that a metadata volume of 16 GiB can name.
 const LEVELS_MAX: usize = 10;
-const UNCLEAR: Gap = Gap::Unclear("a thin volume whose pool's metadata cannot be read");
+const UNCLEAR: VolumeReadError = VolumeReadError::Unclear("a thin volume whose pool's metadata cannot be read");
 
 /// Fills a buffer from this place of the metadata volume.
-type ReadMetadata<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Gap>;
+type ReadMetadata<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), VolumeReadError>;
 
 /// One volume of a pool, with the volumes that hold the pool's metadata and data.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Thin<V> {
 impl<V> Thin<V> {
     /// Where a byte of the volume lies in the pool's data, and how many follow it there; no place for a block that was
     /// never written, which reads as zeros.
-    pub(super) fn locate(&self, read: ReadMetadata<'_>, at: u64) -> Result<(Option<u64>, u64), Gap> {
+    pub(super) fn locate(&self, read: ReadMetadata<'_>, at: u64) -> Result<(Option<u64>, u64), VolumeReadError> {
         let superblock = node(read, 0)?;
         let block_bytes = u64::from(le32(&superblock, BLOCK_SECTORS_AT).unwrap_or(0)) * 512;
         if le64(&superblock, 32) != Some(MAGIC) || block_bytes == 0 {
@@ -47,7 +47,7 @@ impl<V> Thin<V> {
 }
 
 /// The value of a key in a tree.
-fn find(read: ReadMetadata<'_>, root: u64, key: u64) -> Result<Option<u64>, Gap> {
+fn find(read: ReadMetadata<'_>, root: u64, key: u64) -> Result<Option<u64>, VolumeReadError> {
     let mut block = root;
     for _ in 0..LEVELS_MAX {
         let node = node(read, block)?;
@@ -68,11 +68,11 @@ fn find(read: ReadMetadata<'_>, root: u64, key: u64) -> Result<Option<u64>, Gap>
     Err(UNCLEAR)
 }
 
-fn node(read: ReadMetadata<'_>, block: u64) -> Result<Vec<u8>, Gap> {
+fn node(read: ReadMetadata<'_>, block: u64) -> Result<Vec<u8>, VolumeReadError> {
     let mut node = vec![0; NODE_BYTES];
     let at = block.checked_mul(NODE_BYTES as u64).ok_or(UNCLEAR)?;
     match read(at, &mut node) {
-        Err(Gap::Elsewhere) => Err(UNCLEAR),
+        Err(VolumeReadError::Elsewhere) => Err(UNCLEAR),
         Err(gap) => Err(gap),
         Ok(()) => Ok(node),
     }

@@ -1,7 +1,7 @@
 //! Members of ZFS pools (openzfs, `vdev_label_t`): four labels of 256 KiB, two at each end, each with a list
 //! of names and values in XDR behind its first 16 KiB.
 
-use super::{Kind, Owner, View, be32, label::Holding, text};
+use super::{ContentKind, ContentOwner, VolumeView, be32, label::RecognisedLabel, text};
 
 const LABEL_BYTES: u64 = 256 << 10;
 const LIST_AT: u64 = 16 << 10;
@@ -15,7 +15,7 @@ const UBERBLOCK_BYTES: usize = 1024;
 const UBERBLOCK_MAGIC: u64 = 0x00ba_b10c;
 const STRING: u32 = 9;
 
-pub(super) fn find(view: &View<'_>) -> Option<Holding> {
+pub(super) fn find(view: &VolumeView<'_>) -> Option<RecognisedLabel> {
     let aligned = view.size_bytes() / LABEL_BYTES * LABEL_BYTES;
     let ends = [2, 1].into_iter().filter_map(|count| aligned.checked_sub(count * LABEL_BYTES));
     let labels: Vec<u64> = [0, LABEL_BYTES].into_iter().chain(ends).collect();
@@ -23,19 +23,24 @@ pub(super) fn find(view: &View<'_>) -> Option<Holding> {
     labels.iter().find_map(|label| named(view, *label)).or_else(|| labels.iter().find_map(|label| bare(view, *label)))
 }
 
-fn named(view: &View<'_>, label: u64) -> Option<Holding> {
+fn named(view: &VolumeView<'_>, label: u64) -> Option<RecognisedLabel> {
     let list = view.at(label.checked_add(LIST_AT)?, LIST_BYTES)?;
     let pairs = strings(&list)?;
     let said = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let owner = said("hostname").filter(|host| !host.is_empty()).map_or(Owner::Unnamed, Owner::Host);
-    Some(Holding { kind: Kind::Zfs, name: said("name")?, owner, offset: label })
+    let owner = said("hostname").filter(|host| !host.is_empty()).map_or(ContentOwner::Unnamed, ContentOwner::Host);
+    Some(RecognisedLabel { kind: ContentKind::Zfs, name: said("name")?, owner, offset: label })
 }
 
-fn bare(view: &View<'_>, label: u64) -> Option<Holding> {
+fn bare(view: &VolumeView<'_>, label: u64) -> Option<RecognisedLabel> {
     let blocks = view.at(label.checked_add(UBERBLOCKS_AT)?, UBERBLOCKS_BYTES)?;
     let magics = [UBERBLOCK_MAGIC.to_le_bytes(), UBERBLOCK_MAGIC.to_be_bytes()];
     let is_marked = blocks.chunks(UBERBLOCK_BYTES).any(|block| magics.iter().any(|magic| block.starts_with(magic)));
-    is_marked.then(|| Holding { kind: Kind::Zfs, name: String::new(), owner: Owner::Unnamed, offset: label })
+    is_marked.then(|| RecognisedLabel {
+        kind: ContentKind::Zfs,
+        name: String::new(),
+        owner: ContentOwner::Unnamed,
+        offset: label,
+    })
 }
 
 /// The texts of an XDR list (openzfs, module/nvpair/nvpair.c): encoding and byte order in four bytes,

@@ -2,21 +2,21 @@
 
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 
-use super::{Fault, Kind, Simulated, State, gone};
-use crate::ladder::Method;
+use super::{MethodFault, SimulatedDrive, SimulatedDriveKind, SimulatedDriveState, gone};
+use crate::ladder::ErasureMethod;
 
 /// NVMe: Invalid Field in Command; Format or sanitize in progress.
 const INVALID_FIELD: u16 = 0x002;
 const SANITIZING: u16 = 0x01d;
 
-impl State {
-    fn knows(&self, method: Method) -> bool {
+impl SimulatedDriveState {
+    fn knows(&self, method: ErasureMethod) -> bool {
         self.faults.known.contains(&method)
     }
 
     /// Begins a sanitize, if the drive is in the mood.
-    fn begin(&mut self, method: Method) -> bool {
-        let fine = self.knows(method) && self.running.is_none() && self.fault(method) != Some(Fault::Refuses);
+    fn begin(&mut self, method: ErasureMethod) -> bool {
+        let fine = self.knows(method) && self.running.is_none() && self.fault(method) != Some(MethodFault::Refuses);
         if fine {
             (self.completed, self.failed) = (false, false);
             self.running = Some((method, self.faults.polls));
@@ -54,11 +54,11 @@ impl State {
             0x80 | 0x84 if self.running.is_some() => Err(SANITIZING),
             0x80 => {
                 let method = match command.cdw10 >> 9 & 0b111 {
-                    1 => Method::FormatUserData,
-                    2 => Method::FormatCrypto,
+                    1 => ErasureMethod::FormatUserData,
+                    2 => ErasureMethod::FormatCrypto,
                     _ => return Err(INVALID_FIELD),
                 };
-                let refuses = matches!(self.fault(method), Some(Fault::Refuses | Fault::Stalls));
+                let refuses = matches!(self.fault(method), Some(MethodFault::Refuses | MethodFault::Stalls));
                 if !self.knows(method) || refuses || command.nsid != 1 || command.cdw10 & 0xf != 3 {
                     return Err(INVALID_FIELD);
                 }
@@ -70,9 +70,9 @@ impl State {
                         self.failed = false;
                         return Ok(());
                     }
-                    2 => Method::SanitizeBlock,
-                    3 => Method::SanitizeOverwrite,
-                    4 => Method::SanitizeCrypto,
+                    2 => ErasureMethod::SanitizeBlock,
+                    3 => ErasureMethod::SanitizeOverwrite,
+                    4 => ErasureMethod::SanitizeCrypto,
                     _ => return Err(INVALID_FIELD),
                 };
                 if self.begin(method) { Ok(()) } else { Err(INVALID_FIELD) }
@@ -89,12 +89,12 @@ impl State {
                 into[128 + 4 * 3 + 2] = 12;
             }
             1 => {
-                let formats = self.knows(Method::FormatCrypto) || self.knows(Method::FormatUserData);
+                let formats = self.knows(ErasureMethod::FormatCrypto) || self.knows(ErasureMethod::FormatUserData);
                 into[256] = u8::from(formats) << 1;
-                into[328] = u8::from(self.knows(Method::SanitizeCrypto))
-                    | u8::from(self.knows(Method::SanitizeBlock)) << 1
-                    | u8::from(self.knows(Method::SanitizeOverwrite)) << 2;
-                into[524] = u8::from(self.knows(Method::FormatCrypto)) << 2;
+                into[328] = u8::from(self.knows(ErasureMethod::SanitizeCrypto))
+                    | u8::from(self.knows(ErasureMethod::SanitizeBlock)) << 1
+                    | u8::from(self.knows(ErasureMethod::SanitizeOverwrite)) << 2;
+                into[524] = u8::from(self.knows(ErasureMethod::FormatCrypto)) << 2;
             }
             _ => into[0] = 1,
         }
@@ -130,8 +130,9 @@ impl State {
             }
             (0xf4, Data::Out(block)) if self.prepared && self.enabled && block[2..34] == self.password => {
                 self.prepared = false;
-                let method = if block[0] & 2 != 0 { Method::SecureEraseEnhanced } else { Method::SecureErase };
-                if matches!(self.fault(method), Some(Fault::Refuses | Fault::Stalls)) {
+                let method =
+                    if block[0] & 2 != 0 { ErasureMethod::SecureEraseEnhanced } else { ErasureMethod::SecureErase };
+                if matches!(self.fault(method), Some(MethodFault::Refuses | MethodFault::Stalls)) {
                     return Err(());
                 }
                 if !self.end(method) {
@@ -148,17 +149,17 @@ impl State {
 
     fn ata_identify(&self, into: &mut [u8]) {
         let mut put = |word: usize, value: u16| into[2 * word..2 * word + 2].copy_from_slice(&value.to_le_bytes());
-        let known = |method: Method| u16::from(self.knows(method));
-        let sanitize = known(Method::SanitizeCrypto) << 13
-            | known(Method::SanitizeOverwrite) << 14
-            | known(Method::SanitizeBlock) << 15;
+        let known = |method: ErasureMethod| u16::from(self.knows(method));
+        let sanitize = known(ErasureMethod::SanitizeCrypto) << 13
+            | known(ErasureMethod::SanitizeOverwrite) << 14
+            | known(ErasureMethod::SanitizeBlock) << 15;
         put(59, if sanitize == 0 { 0 } else { sanitize | 1 << 12 });
         put(60, 512);
-        let security = known(Method::SecureErase)
+        let security = known(ErasureMethod::SecureErase)
             | u16::from(self.enabled) << 1
             | u16::from(self.locked) << 2
             | u16::from(self.faults.frozen) << 3
-            | known(Method::SecureEraseEnhanced) << 5;
+            | known(ErasureMethod::SecureEraseEnhanced) << 5;
         put(128, security);
     }
 
@@ -176,9 +177,9 @@ impl State {
                     None => Ok((u16::from(self.completed) << 15, 0xffff)),
                 };
             }
-            0x11 => Method::SanitizeCrypto,
-            0x12 => Method::SanitizeBlock,
-            0x14 => Method::SanitizeOverwrite,
+            0x11 => ErasureMethod::SanitizeCrypto,
+            0x12 => ErasureMethod::SanitizeBlock,
+            0x14 => ErasureMethod::SanitizeOverwrite,
             _ => return Err(()),
         };
         if self.begin(method) { Ok((1 << 14, 0)) } else { Err(()) }
@@ -192,9 +193,9 @@ impl State {
             (None, false) => [0; 3],
         };
         let sanitize = |action: u8| match action & 0x1f {
-            1 => Some(Method::SanitizeOverwrite),
-            2 => Some(Method::SanitizeBlock),
-            3 => Some(Method::SanitizeCrypto),
+            1 => Some(ErasureMethod::SanitizeOverwrite),
+            2 => Some(ErasureMethod::SanitizeBlock),
+            3 => Some(ErasureMethod::SanitizeCrypto),
             _ => None,
         };
         match (cdb[0], data) {
@@ -225,13 +226,13 @@ impl State {
     }
 }
 
-impl Port for Simulated {
+impl Port for SimulatedDrive {
     fn nvme(&self, command: &NvmeCommand, data: Data<'_>) -> Result<u32, PortError> {
         let mut state = self.state();
         if !state.powered() {
             return Err(PortError::Lost(gone()));
         }
-        assert_eq!(state.kind, Kind::Nvme);
+        assert_eq!(state.kind, SimulatedDriveKind::Nvme);
         state.nvme(command, data).map(|()| 0).map_err(PortError::Nvme)
     }
 
@@ -241,7 +242,7 @@ impl Port for Simulated {
             return Err(PortError::Lost(gone()));
         }
         if command.bytes[0] != 0x85 {
-            assert_eq!(state.kind, Kind::Scsi);
+            assert_eq!(state.kind, SimulatedDriveKind::Scsi);
             let [key, code, qualifier] = state.disk(&command.bytes, data);
             if key == 0 {
                 return Ok(ScsiAnswer::default());
@@ -249,7 +250,7 @@ impl Port for Simulated {
             let sense = vec![0x70, 0, key, 0, 0, 0, 0, 10, 0, 0, 0, 0, code, qualifier, 0, 0, 0, 0];
             return Ok(ScsiAnswer { status: 2, sense, missing_bytes: 0 });
         }
-        assert_eq!(state.kind, Kind::Ata);
+        assert_eq!(state.kind, SimulatedDriveKind::Ata);
         let asks = command.bytes[2] & 0x20 != 0;
         let answer = state.ata(&command.bytes, data);
         if answer.is_ok() && !asks {

@@ -10,23 +10,23 @@ use std::{
     time::Duration,
 };
 
-use firesteel_images::write::{Aborted, Disk, DiskReader};
-use firesteel_sysfs::attach::Queue;
-use firesteel_wire::erasure::{Grade, Policy};
+use firesteel_images::write::{Aborted, DiskReader, WritableDisk};
+use firesteel_sysfs::attach::BlockQueueLimits;
+use firesteel_wire::erasure::{ErasurePolicy, Grade};
 
 use crate::{
-    drive::Commandless,
-    perform::{Job, clean},
-    watch::Watch,
-    zeroing::Trial,
+    drive::PlainDrive,
+    perform::{CleaningJob, clean},
+    watch::CleaningMonitor,
+    zeroing::ZeroingTrial,
 };
 
 const BYTES: u64 = 512 << 20;
 
 #[derive(Clone)]
-struct Large(Arc<Mutex<Inner>>);
+struct LargeDrive(Arc<Mutex<LargeDriveMedium>>);
 
-struct Inner {
+struct LargeDriveMedium {
     medium: Vec<u8>,
     /// Which bytes were zeroed by command, and by writing zeros; in MiB.
     commanded: BTreeSet<u64>,
@@ -37,14 +37,14 @@ fn mebibytes(offset: u64, bytes: u64) -> impl Iterator<Item = u64> {
     (offset >> 20)..((offset + bytes) >> 20)
 }
 
-impl Large {
+impl LargeDrive {
     fn of(bytes: u64) -> Self {
         let medium = vec![0x5a; usize::try_from(bytes).unwrap()];
-        Self(Arc::new(Mutex::new(Inner { medium, commanded: BTreeSet::new(), written: BTreeSet::new() })))
+        Self(Arc::new(Mutex::new(LargeDriveMedium { medium, commanded: BTreeSet::new(), written: BTreeSet::new() })))
     }
 }
 
-impl Disk for Large {
+impl WritableDisk for LargeDrive {
     fn size_bytes(&self) -> u64 {
         self.0.lock().unwrap().medium.len() as u64
     }
@@ -78,7 +78,7 @@ impl Disk for Large {
     }
 }
 
-impl DiskReader for Large {
+impl DiskReader for LargeDrive {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let at = usize::try_from(offset).unwrap();
         buffer.copy_from_slice(&self.0.lock().unwrap().medium[at..at + buffer.len()]);
@@ -86,9 +86,9 @@ impl DiskReader for Large {
     }
 }
 
-struct Quiet;
+struct SilentMonitor;
 
-impl Watch for Quiet {
+impl CleaningMonitor for SilentMonitor {
     fn checkpoint(&self, _activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
         assert!(done <= total);
         Ok(())
@@ -96,23 +96,29 @@ impl Watch for Quiet {
 
     fn pause(&self, _time: Duration) {}
 
-    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+    fn report_progress(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
         None
     }
 }
 
 #[test]
 fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
-    let disk = Large::of(BYTES);
-    let drive = Commandless { queue: Queue { writes_zeroes: true, ..Queue::default() } };
+    let disk = LargeDrive::of(BYTES);
+    let drive = PlainDrive { queue: BlockQueueLimits { writes_zeroes: true, ..BlockQueueLimits::default() } };
     let namespaces = BTreeSet::new();
-    let job = Job { drive: &drive, disks: &[&disk], namespaces: &namespaces, policy: Policy::Full, seed: [7; 32] };
-    let cleaned = clean(&job, &Quiet).unwrap();
+    let job = CleaningJob {
+        drive: &drive,
+        disks: &[&disk],
+        namespaces: &namespaces,
+        policy: ErasurePolicy::Full,
+        seed: [7; 32],
+    };
+    let cleaned = clean(&job, &SilentMonitor).unwrap();
     assert_eq!((cleaned.method, cleaned.grade), ("write-zeroes", Grade::Clear));
     let inner = disk.0.lock().unwrap();
     assert!(inner.medium.iter().all(|byte| *byte == 0));
     let all: BTreeSet<u64> = mebibytes(0, BYTES).collect();
-    let trial: BTreeSet<u64> = mebibytes(0, Trial::bytes_of(BYTES).unwrap()).collect();
+    let trial: BTreeSet<u64> = mebibytes(0, ZeroingTrial::bytes_of(BYTES).unwrap()).collect();
     assert!(
         inner.commanded.is_superset(&trial) && inner.written.is_superset(&trial),
         "both are tried on the same bytes"
@@ -123,9 +129,9 @@ fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
 
 /// Notes what is told of zeroing.
 #[derive(Default)]
-struct Overheard(RefCell<Vec<(u64, u64)>>);
+struct RecordingMonitor(RefCell<Vec<(u64, u64)>>);
 
-impl Watch for Overheard {
+impl CleaningMonitor for RecordingMonitor {
     fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
         // That it begins is told without an amount.
         if activity == "overwrite" && total > 0 {
@@ -136,7 +142,7 @@ impl Watch for Overheard {
 
     fn pause(&self, _time: Duration) {}
 
-    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+    fn report_progress(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
         None
     }
 }
@@ -145,15 +151,15 @@ impl Watch for Overheard {
 #[test]
 fn an_overwrite_tells_how_far_it_is_before_each_piece() {
     const PIECE: u64 = 4 << 20;
-    let disks = [Large::of(3 * PIECE), Large::of(2 * PIECE)];
+    let disks = [LargeDrive::of(3 * PIECE), LargeDrive::of(2 * PIECE)];
     let namespaces = BTreeSet::new();
-    let drive = Commandless { queue: Queue::default() };
-    let told = Overheard::default();
-    let job = Job {
+    let drive = PlainDrive { queue: BlockQueueLimits::default() };
+    let told = RecordingMonitor::default();
+    let job = CleaningJob {
         drive: &drive,
         disks: &[&disks[0], &disks[1]],
         namespaces: &namespaces,
-        policy: Policy::Full,
+        policy: ErasurePolicy::Full,
         seed: [7; 32],
     };
     assert_eq!(clean(&job, &told).unwrap().method, "overwrite");

@@ -13,15 +13,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use firesteel_images::write::{Disk, DiskReader};
+use firesteel_images::write::{DiskReader, WritableDisk};
 
-use super::ladder::Method;
+use super::ladder::ErasureMethod;
 
 pub(super) const BYTES: usize = 256 << 10;
 const SECTOR: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SimulatedDriveKind {
     Nvme,
     Ata,
     Scsi,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 
 /// How a method goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum MethodFault {
     Refuses,
     /// Reports success and erases nothing.
     Lies,
@@ -42,10 +42,10 @@ pub(super) enum Fault {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Faults {
-    pub methods: BTreeMap<Method, Fault>,
+pub(super) struct SimulatedFaults {
+    pub methods: BTreeMap<ErasureMethod, MethodFault>,
     /// What the drive says it knows.
-    pub known: Vec<Method>,
+    pub known: Vec<ErasureMethod>,
     pub frozen: bool,
     /// The last quarter keeps what it has, whatever is written.
     pub drops_writes: bool,
@@ -58,14 +58,14 @@ pub(super) struct Faults {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct SimulatedDriveState {
     pub medium: Vec<u8>,
     pub before: Vec<u8>,
-    pub kind: Kind,
-    pub faults: Faults,
+    pub kind: SimulatedDriveKind,
+    pub faults: SimulatedFaults,
     pub dead: bool,
     requests: u32,
-    running: Option<(Method, u32)>,
+    running: Option<(ErasureMethod, u32)>,
     failed: bool,
     completed: bool,
     pub enabled: bool,
@@ -74,7 +74,7 @@ pub(super) struct State {
     prepared: bool,
 }
 
-impl State {
+impl SimulatedDriveState {
     /// Counts a request; the power goes when the time has come.
     fn powered(&mut self) -> bool {
         self.requests += 1;
@@ -89,37 +89,37 @@ impl State {
         self.running.is_none() && !self.failed && !self.locked
     }
 
-    fn fault(&self, method: Method) -> Option<Fault> {
+    fn fault(&self, method: ErasureMethod) -> Option<MethodFault> {
         self.faults.methods.get(&method).copied()
     }
 
     /// What the method leaves.
-    fn wipe(&mut self, method: Method, bytes: usize) {
+    fn wipe(&mut self, method: ErasureMethod, bytes: usize) {
         for (index, byte) in self.medium[..bytes].iter_mut().enumerate() {
             *byte = match method {
                 // Another key: noise.
-                Method::SanitizeCrypto | Method::FormatCrypto => {
+                ErasureMethod::SanitizeCrypto | ErasureMethod::FormatCrypto => {
                     byte.wrapping_mul(167) ^ u8::try_from(index * 31 % 251).unwrap_or(1) ^ 0x3c
                 }
-                Method::SanitizeBlock => 0xff,
-                Method::SanitizeOverwrite
-                | Method::FormatUserData
-                | Method::SecureEraseEnhanced
-                | Method::SecureErase
-                | Method::WriteZeroes
-                | Method::Overwrite
-                | Method::Metadata => 0,
+                ErasureMethod::SanitizeBlock => 0xff,
+                ErasureMethod::SanitizeOverwrite
+                | ErasureMethod::FormatUserData
+                | ErasureMethod::SecureEraseEnhanced
+                | ErasureMethod::SecureErase
+                | ErasureMethod::WriteZeroes
+                | ErasureMethod::Overwrite
+                | ErasureMethod::Metadata => 0,
             };
         }
     }
 
     /// Ends a method, well or not. Whether it reports success.
-    fn end(&mut self, method: Method) -> bool {
+    fn end(&mut self, method: ErasureMethod) -> bool {
         match self.fault(method) {
-            None | Some(Fault::Refuses | Fault::Stalls) => self.wipe(method, BYTES),
-            Some(Fault::Lies) => {}
-            Some(Fault::LiesInPart) => self.wipe(method, BYTES / 8 * 7),
-            Some(Fault::Fails) => {
+            None | Some(MethodFault::Refuses | MethodFault::Stalls) => self.wipe(method, BYTES),
+            Some(MethodFault::Lies) => {}
+            Some(MethodFault::LiesInPart) => self.wipe(method, BYTES / 8 * 7),
+            Some(MethodFault::Fails) => {
                 self.wipe(method, BYTES / 2);
                 return false;
             }
@@ -130,7 +130,7 @@ impl State {
     /// One look at a running sanitize.
     fn tick(&mut self) {
         let Some((method, left)) = self.running else { return };
-        if self.fault(method) == Some(Fault::Stalls) {
+        if self.fault(method) == Some(MethodFault::Stalls) {
             return;
         }
         if left > 0 {
@@ -150,11 +150,11 @@ impl State {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Simulated(Arc<Mutex<State>>);
+pub(super) struct SimulatedDrive(Arc<Mutex<SimulatedDriveState>>);
 
-impl Simulated {
+impl SimulatedDrive {
     /// A drive full of data, but for every fifth sector, which is blank.
-    pub(super) fn new(kind: Kind, faults: Faults) -> Self {
+    pub(super) fn new(kind: SimulatedDriveKind, faults: SimulatedFaults) -> Self {
         let mut noise = 0x2545_f491_4f6c_dd1d_u64;
         let medium: Vec<u8> = (0..BYTES)
             .map(|index| {
@@ -164,7 +164,7 @@ impl Simulated {
                 if index / SECTOR % 5 == 4 { 0 } else { noise.to_le_bytes()[3] }
             })
             .collect();
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(SimulatedDriveState {
             before: medium.clone(),
             medium,
             kind,
@@ -181,7 +181,7 @@ impl Simulated {
         })))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, SimulatedDriveState> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -203,7 +203,7 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(nix::libc::EIO)
 }
 
-impl Disk for Simulated {
+impl WritableDisk for SimulatedDrive {
     fn size_bytes(&self) -> u64 {
         BYTES as u64
     }
@@ -247,7 +247,7 @@ impl Disk for Simulated {
     }
 }
 
-impl DiskReader for Simulated {
+impl DiskReader for SimulatedDrive {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let state = self.state();
         if state.dead || !state.takes_io() {

@@ -8,29 +8,29 @@ use std::{
 };
 
 use firesteel_images::write::Aborted;
-use firesteel_sysfs::attach::Queue;
-use firesteel_wire::erasure::Policy;
+use firesteel_sysfs::attach::BlockQueueLimits;
+use firesteel_wire::erasure::ErasurePolicy;
 
 use super::{tests::faults, *};
 use crate::{
     ata::AtaDrive,
-    cleaned::{Cleaned, NotCleaned},
-    climb::Fall,
-    drive::{Begun, Drive, Poll},
+    cleaned::{CleanedDrive, NotCleaned},
+    disk_erasure::MethodFailure,
+    drive::{Drive, DriveCommandProgress, Poll},
     ladder::Abilities,
-    perform::{Job, clean},
-    watch::Watch,
+    perform::{CleaningJob, clean},
+    watch::CleaningMonitor,
 };
 
 /// What was told, and what it was answered.
 #[derive(Default)]
-struct Told {
+struct SlowDriveLog {
     words: Mutex<Vec<(String, u64, u64)>>,
     came: Condvar,
     stop: Option<&'static str>,
 }
 
-impl Watch for Told {
+impl CleaningMonitor for SlowDriveLog {
     fn checkpoint(&self, activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
         let is_told = !self.words.lock().unwrap().is_empty();
         match self.stop {
@@ -44,7 +44,7 @@ impl Watch for Told {
 
     fn pause(&self, _time: Duration) {}
 
-    fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String> {
+    fn report_progress(&self, activity: &str, done: u64, total: u64) -> Option<String> {
         self.words.lock().unwrap().push((activity.to_owned(), done, total));
         self.came.notify_all();
         self.stop.map(str::to_owned)
@@ -56,29 +56,29 @@ impl Watch for Told {
 }
 
 /// Erases only after something was told of it three times.
-struct Slow<'a> {
+struct SlowDrive<'a> {
     drive: AtaDrive<'a>,
-    told: &'a Told,
+    told: &'a SlowDriveLog,
     expected: Option<Duration>,
 }
 
-impl Drive for Slow<'_> {
+impl Drive for SlowDrive<'_> {
     fn examine(&self) -> anyhow::Result<Abilities> {
         self.drive.examine()
     }
 
-    fn erase(&self, method: Method) -> Result<Begun, Fall> {
+    fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
         let words = self.told.words.lock().unwrap();
         let limit = Duration::from_secs(60);
         let (words, waited) = self.told.came.wait_timeout_while(words, limit, |words| words.len() < 3).unwrap();
         drop(words);
         if waited.timed_out() {
-            return Err(Fall::Stuck("nobody told anything of it".to_owned()));
+            return Err(MethodFailure::Stuck("nobody told anything of it".to_owned()));
         }
         self.drive.erase(method)
     }
 
-    fn expected(&self, _method: Method) -> Option<Duration> {
+    fn expected(&self, _method: ErasureMethod) -> Option<Duration> {
         self.expected
     }
 
@@ -86,15 +86,21 @@ impl Drive for Slow<'_> {
         self.drive.poll()
     }
 
-    fn settle(&self) -> anyhow::Result<()> {
-        self.drive.settle()
+    fn undo_incomplete_erasure(&self) -> anyhow::Result<()> {
+        self.drive.undo_incomplete_erasure()
     }
 }
 
-fn run(told: &Told, expected: Option<Duration>) -> (Result<Cleaned, NotCleaned>, usize) {
-    let disk = Simulated::new(Kind::Ata, faults(&[Method::SecureErase]));
-    let drive = Slow { drive: AtaDrive::new(&disk, Queue::default()), told, expected };
-    let job = Job { drive: &drive, disks: &[&disk], namespaces: &BTreeSet::new(), policy: Policy::Full, seed: [1; 32] };
+fn run(told: &SlowDriveLog, expected: Option<Duration>) -> (Result<CleanedDrive, NotCleaned>, usize) {
+    let disk = SimulatedDrive::new(SimulatedDriveKind::Ata, faults(&[ErasureMethod::SecureErase]));
+    let drive = SlowDrive { drive: AtaDrive::new(&disk, BlockQueueLimits::default()), told, expected };
+    let job = CleaningJob {
+        drive: &drive,
+        disks: &[&disk],
+        namespaces: &BTreeSet::new(),
+        policy: ErasurePolicy::Full,
+        seed: [1; 32],
+    };
     let ended = clean(&job, told);
     let left = disk.state().left();
     (ended, left)
@@ -106,7 +112,7 @@ fn an_erase_that_blocks_is_told_of_until_it_answers() {
         (Some(Duration::from_secs(4 * 3600)), "by the drive's own estimate of 240 min"),
         (None, "the drive does not say how far it is"),
     ] {
-        let told = Told::default();
+        let told = SlowDriveLog::default();
         let (ended, left) = run(&told, expected);
         assert_eq!((ended.unwrap().method, left), ("secure-erase", 0));
         let words = told.words.into_inner().unwrap();
@@ -123,7 +129,7 @@ fn an_erase_that_blocks_is_told_of_until_it_answers() {
 
 #[test]
 fn a_stop_waits_for_the_drive_and_says_so() {
-    let told = Told { stop: Some("stopped by the appliance: released"), ..Told::default() };
+    let told = SlowDriveLog { stop: Some("stopped by the appliance: released"), ..SlowDriveLog::default() };
     let (ended, left) = run(&told, None);
     let error = ended.unwrap_err();
     assert!(error.why.contains("released; the drive cannot be interrupted in secure-erase"), "{error}");

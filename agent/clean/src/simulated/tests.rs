@@ -2,33 +2,33 @@
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use firesteel_images::write::Aborted;
-use firesteel_sysfs::attach::Queue;
+use firesteel_sysfs::attach::BlockQueueLimits;
 use firesteel_wire::erasure::Grade;
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     ata::AtaDrive,
-    cleaned::{Cleaned, NotCleaned},
+    cleaned::{CleanedDrive, NotCleaned},
     drive::Drive,
-    ladder::Policy,
+    ladder::ErasurePolicy,
     nvme::NvmeDrive,
-    perform::{Job, clean},
+    perform::{CleaningJob, clean},
     scsi::ScsiDrive,
-    watch::Watch,
+    watch::CleaningMonitor,
 };
 
-const CRYPTO: Method = Method::SanitizeCrypto;
-const BLOCK: Method = Method::SanitizeBlock;
+const CRYPTO: ErasureMethod = ErasureMethod::SanitizeCrypto;
+const BLOCK: ErasureMethod = ErasureMethod::SanitizeBlock;
 
 /// Notes what is left of the data at the moment when only the tables remain to be cleared.
 struct Witness<'a> {
-    drive: &'a Simulated,
+    drive: &'a SimulatedDrive,
     left: Cell<Option<usize>>,
     stops_after: Cell<u32>,
 }
 
-impl Watch for Witness<'_> {
+impl CleaningMonitor for Witness<'_> {
     fn checkpoint(&self, activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
         if activity == "clearing old signatures" && self.left.get().is_none() {
             self.left.set(Some(self.drive.state().left()));
@@ -40,13 +40,13 @@ impl Watch for Witness<'_> {
 
     fn pause(&self, _time: Duration) {}
 
-    fn tell(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
+    fn report_progress(&self, _activity: &str, _done: u64, _total: u64) -> Option<String> {
         None
     }
 }
 
-pub(super) fn faults(known: &[Method]) -> Faults {
-    Faults {
+pub(super) fn faults(known: &[ErasureMethod]) -> SimulatedFaults {
+    SimulatedFaults {
         methods: BTreeMap::new(),
         known: known.to_vec(),
         frozen: false,
@@ -59,37 +59,37 @@ pub(super) fn faults(known: &[Method]) -> Faults {
 
 /// One boot of the host; how it ended, and how much was left when it was said to be erased.
 pub(super) fn boot(
-    drive: &Simulated,
-    policy: Policy,
+    drive: &SimulatedDrive,
+    policy: ErasurePolicy,
     seed: u8,
     stops_after: u32,
-) -> (Result<Cleaned, NotCleaned>, usize) {
-    let knows = |method: Method| drive.state().faults.known.contains(&method);
-    let queue = Queue { rotational: false, writes_zeroes: knows(Method::WriteZeroes) };
+) -> (Result<CleanedDrive, NotCleaned>, usize) {
+    let knows = |method: ErasureMethod| drive.state().faults.known.contains(&method);
+    let queue = BlockQueueLimits { rotational: false, writes_zeroes: knows(ErasureMethod::WriteZeroes) };
     let planned = BTreeSet::from([1]);
     let kind = drive.state().kind;
     let commands: Box<dyn Drive> = match kind {
-        Kind::Nvme => Box::new(NvmeDrive { port: drive, planned: &planned, queue }),
-        Kind::Ata => Box::new(AtaDrive::new(drive, queue)),
-        Kind::Scsi => Box::new(ScsiDrive { port: drive, queue, block_bytes: 512 }),
+        SimulatedDriveKind::Nvme => Box::new(NvmeDrive { port: drive, planned: &planned, queue }),
+        SimulatedDriveKind::Ata => Box::new(AtaDrive::new(drive, queue)),
+        SimulatedDriveKind::Scsi => Box::new(ScsiDrive { port: drive, queue, block_bytes: 512 }),
     };
     let witness = Witness { drive, left: Cell::new(None), stops_after: Cell::new(stops_after) };
-    let job = Job { drive: &*commands, disks: &[drive], namespaces: &planned, policy, seed: [seed; 32] };
+    let job = CleaningJob { drive: &*commands, disks: &[drive], namespaces: &planned, policy, seed: [seed; 32] };
     let ended = clean(&job, &witness);
     (ended, witness.left.get().unwrap_or(usize::MAX))
 }
 
-fn ends(kind: Kind, faults: Faults) -> Cleaned {
-    let (ended, left) = boot(&Simulated::new(kind, faults), Policy::Full, 1, u32::MAX);
+fn ends(kind: SimulatedDriveKind, faults: SimulatedFaults) -> CleanedDrive {
+    let (ended, left) = boot(&SimulatedDrive::new(kind, faults), ErasurePolicy::Full, 1, u32::MAX);
     assert_eq!(left, 0);
     ended.unwrap()
 }
 
 #[test]
 fn each_kind_is_erased_by_its_best_method() {
-    for kind in [Kind::Nvme, Kind::Ata, Kind::Scsi] {
-        for method in [CRYPTO, BLOCK, Method::SanitizeOverwrite] {
-            let cleaned = ends(kind, faults(&[method, Method::WriteZeroes]));
+    for kind in [SimulatedDriveKind::Nvme, SimulatedDriveKind::Ata, SimulatedDriveKind::Scsi] {
+        for method in [CRYPTO, BLOCK, ErasureMethod::SanitizeOverwrite] {
+            let cleaned = ends(kind, faults(&[method, ErasureMethod::WriteZeroes]));
             assert_eq!((cleaned.method, cleaned.grade), (method.name(), Grade::Purge), "{kind:?}");
             assert!(!cleaned.drive_log.is_empty() && cleaned.tried.len() == 1);
             let samples = cleaned.samples;
@@ -99,61 +99,61 @@ fn each_kind_is_erased_by_its_best_method() {
         let cleaned = ends(kind, faults(&[]));
         assert_eq!((cleaned.method, cleaned.grade), ("overwrite", Grade::Clear));
     }
-    for method in [Method::FormatCrypto, Method::FormatUserData] {
-        let known = [Method::FormatUserData, method];
-        assert_eq!(ends(Kind::Nvme, faults(&known)).method, method.name());
+    for method in [ErasureMethod::FormatCrypto, ErasureMethod::FormatUserData] {
+        let known = [ErasureMethod::FormatUserData, method];
+        assert_eq!(ends(SimulatedDriveKind::Nvme, faults(&known)).method, method.name());
     }
-    for method in [Method::SecureEraseEnhanced, Method::SecureErase] {
-        let known = [Method::SecureErase, method];
-        assert_eq!(ends(Kind::Ata, faults(&known)).method, method.name());
+    for method in [ErasureMethod::SecureEraseEnhanced, ErasureMethod::SecureErase] {
+        let known = [ErasureMethod::SecureErase, method];
+        assert_eq!(ends(SimulatedDriveKind::Ata, faults(&known)).method, method.name());
     }
 }
 
 #[test]
 fn each_fault_of_each_method_falls_to_the_next_rung() {
-    for kind in [Kind::Nvme, Kind::Ata, Kind::Scsi] {
-        for fault in [Fault::Refuses, Fault::Lies, Fault::LiesInPart, Fault::Fails] {
+    for kind in [SimulatedDriveKind::Nvme, SimulatedDriveKind::Ata, SimulatedDriveKind::Scsi] {
+        for fault in [MethodFault::Refuses, MethodFault::Lies, MethodFault::LiesInPart, MethodFault::Fails] {
             let mut faults = faults(&[CRYPTO, BLOCK]);
             faults.methods.insert(CRYPTO, fault);
             let cleaned = ends(kind, faults);
             assert_eq!(cleaned.method, "sanitize-block", "{kind:?} {fault:?}");
-            let lied = matches!(fault, Fault::Lies | Fault::LiesInPart);
+            let lied = matches!(fault, MethodFault::Lies | MethodFault::LiesInPart);
             assert_eq!(cleaned.tried[0].lied, lied, "{:?}", cleaned.tried);
             assert_eq!(cleaned.grade, if lied { Grade::Clear } else { Grade::Purge });
         }
         let mut faults = faults(&[CRYPTO, BLOCK]);
-        faults.methods.insert(CRYPTO, Fault::Stalls);
-        let (ended, _) = boot(&Simulated::new(kind, faults), Policy::Full, 1, u32::MAX);
+        faults.methods.insert(CRYPTO, MethodFault::Stalls);
+        let (ended, _) = boot(&SimulatedDrive::new(kind, faults), ErasurePolicy::Full, 1, u32::MAX);
         assert!(ended.unwrap_err().why.contains("no progress for 120 minutes"), "nothing else is begun meanwhile");
     }
 }
 
 #[test]
 fn a_drive_is_opened_again_after_every_end_of_a_secure_erase() {
-    for fault in [None, Some(Fault::Refuses), Some(Fault::Fails), Some(Fault::Lies)] {
-        let mut faults = faults(&[Method::SecureErase]);
-        faults.methods.extend(fault.map(|fault| (Method::SecureErase, fault)));
-        let drive = Simulated::new(Kind::Ata, faults);
-        let (ended, left) = boot(&drive, Policy::Full, 1, u32::MAX);
+    for fault in [None, Some(MethodFault::Refuses), Some(MethodFault::Fails), Some(MethodFault::Lies)] {
+        let mut faults = faults(&[ErasureMethod::SecureErase]);
+        faults.methods.extend(fault.map(|fault| (ErasureMethod::SecureErase, fault)));
+        let drive = SimulatedDrive::new(SimulatedDriveKind::Ata, faults);
+        let (ended, left) = boot(&drive, ErasurePolicy::Full, 1, u32::MAX);
         assert_eq!(ended.unwrap().method, if fault.is_some() { "overwrite" } else { "secure-erase" });
         let state = drive.state();
         assert!(left == 0 && !state.enabled && !state.locked, "{fault:?}");
     }
-    let mut frozen = faults(&[Method::SecureErase]);
+    let mut frozen = faults(&[ErasureMethod::SecureErase]);
     frozen.frozen = true;
-    let cleaned = ends(Kind::Ata, frozen);
+    let cleaned = ends(SimulatedDriveKind::Ata, frozen);
     let why = cleaned.left_out.iter().find(|left| left.method == "secure-erase").unwrap();
     assert!(cleaned.method == "overwrite" && why.why.contains("froze"), "{why:?}");
 }
 
 #[test]
 fn a_foreign_password_closes_the_drive_and_is_not_guessed_twice() {
-    let drive = Simulated::new(Kind::Ata, faults(&[Method::SecureErase]));
+    let drive = SimulatedDrive::new(SimulatedDriveKind::Ata, faults(&[ErasureMethod::SecureErase]));
     {
         let mut state = drive.state();
         (state.enabled, state.locked, state.password) = (true, true, vec![9; 32]);
     }
-    let (ended, _) = boot(&drive, Policy::Full, 1, u32::MAX);
+    let (ended, _) = boot(&drive, ErasurePolicy::Full, 1, u32::MAX);
     let error = ended.unwrap_err();
     assert!(error.why.contains("a password of somebody else") && !error.disk_changed, "{error}");
     assert!(drive.state().locked);
@@ -163,32 +163,32 @@ fn a_foreign_password_closes_the_drive_and_is_not_guessed_twice() {
 /// them while it is locked.
 #[test]
 fn a_drive_that_our_password_locked_is_opened_also_where_it_can_sanitize() {
-    let drive = Simulated::new(Kind::Ata, faults(&[BLOCK, Method::SecureErase]));
+    let drive = SimulatedDrive::new(SimulatedDriveKind::Ata, faults(&[BLOCK, ErasureMethod::SecureErase]));
     {
         let mut state = drive.state();
         (state.enabled, state.locked, state.password) = (true, true, vec![0; 32]);
         state.password[..9].copy_from_slice(firesteel_drives::ata::PASSWORD);
     }
-    let (ended, left) = boot(&drive, Policy::Full, 1, u32::MAX);
+    let (ended, left) = boot(&drive, ErasurePolicy::Full, 1, u32::MAX);
     assert_eq!((ended.unwrap().method, left), ("sanitize-block", 0));
     assert!(!drive.state().enabled && !drive.state().locked);
 }
 
 #[test]
 fn an_interrupted_sanitize_is_awaited_and_then_done_again_or_found_blank() {
-    for kind in [Kind::Nvme, Kind::Ata, Kind::Scsi] {
-        for (method, ends_as) in [(BLOCK, "sanitize-block"), (Method::SanitizeOverwrite, "sanitize")] {
+    for kind in [SimulatedDriveKind::Nvme, SimulatedDriveKind::Ata, SimulatedDriveKind::Scsi] {
+        for (method, ends_as) in [(BLOCK, "sanitize-block"), (ErasureMethod::SanitizeOverwrite, "sanitize")] {
             // The agent is killed while the drive is at it; then another boot.
             let killed_at = |cut: u32| {
-                let faults = Faults { polls: 10, cuts: vec![cut], ..faults(&[method]) };
-                let drive = Simulated::new(kind, faults);
-                let (ended, _) = boot(&drive, Policy::Full, 1, u32::MAX);
+                let faults = SimulatedFaults { polls: 10, cuts: vec![cut], ..faults(&[method]) };
+                let drive = SimulatedDrive::new(kind, faults);
+                let (ended, _) = boot(&drive, ErasurePolicy::Full, 1, u32::MAX);
                 assert!(ended.is_err(), "{kind:?} {method}: cut at request {cut}");
                 drive
             };
             let drive = (1..).map(killed_at).find(|drive| drive.state().running.is_some()).unwrap();
             drive.reconnect();
-            let (ended, left) = boot(&drive, Policy::Full, 2, u32::MAX);
+            let (ended, left) = boot(&drive, ErasurePolicy::Full, 2, u32::MAX);
             let cleaned = ended.unwrap();
             assert_eq!((cleaned.method, cleaned.grade, left), (ends_as, Grade::Purge, 0), "{kind:?}");
             assert_eq!(cleaned.tried[0].method, "sanitize begun before");
@@ -203,7 +203,7 @@ fn an_interrupted_sanitize_is_awaited_and_then_done_again_or_found_blank() {
 #[test]
 fn neither_a_stop_nor_a_halt_leaves_a_sanitize_alone() {
     struct Stopped(Cell<u32>);
-    impl Watch for Stopped {
+    impl CleaningMonitor for Stopped {
         fn checkpoint(&self, _activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
             let is_told = self.0.get() > 0;
             if is_told { Err(Aborted { reason: "released".to_owned() }) } else { Ok(()) }
@@ -211,16 +211,22 @@ fn neither_a_stop_nor_a_halt_leaves_a_sanitize_alone() {
 
         fn pause(&self, _time: Duration) {}
 
-        fn tell(&self, activity: &str, _done: u64, _total: u64) -> Option<String> {
+        fn report_progress(&self, activity: &str, _done: u64, _total: u64) -> Option<String> {
             assert!(firesteel_wire::erasure::cannot_stop(activity), "{activity}");
             self.0.set(self.0.get() + 1);
             Some("released".to_owned())
         }
     }
-    let drive = Simulated::new(Kind::Ata, Faults { polls: 10, ..faults(&[BLOCK]) });
-    let commands = AtaDrive::new(&drive, Queue::default());
+    let drive = SimulatedDrive::new(SimulatedDriveKind::Ata, SimulatedFaults { polls: 10, ..faults(&[BLOCK]) });
+    let commands = AtaDrive::new(&drive, BlockQueueLimits::default());
     let planned = BTreeSet::from([1]);
-    let job = Job { drive: &commands, disks: &[&drive], namespaces: &planned, policy: Policy::Full, seed: [1; 32] };
+    let job = CleaningJob {
+        drive: &commands,
+        disks: &[&drive],
+        namespaces: &planned,
+        policy: ErasurePolicy::Full,
+        seed: [1; 32],
+    };
     let watch = Stopped(Cell::new(0));
     let error = clean(&job, &watch).unwrap_err();
     assert!(error.why.contains("the drive cannot be interrupted in sanitizing: it ended first"), "{error}");
@@ -232,22 +238,22 @@ fn neither_a_stop_nor_a_halt_leaves_a_sanitize_alone() {
 fn a_disk_that_keeps_nothing_proves_nothing() {
     let mut faults = faults(&[BLOCK]);
     faults.drops_writes = true;
-    let drive = Simulated::new(Kind::Nvme, faults);
-    let (ended, _) = boot(&drive, Policy::Full, 1, u32::MAX);
+    let drive = SimulatedDrive::new(SimulatedDriveKind::Nvme, faults);
+    let (ended, _) = boot(&drive, ErasurePolicy::Full, 1, u32::MAX);
     let error = ended.unwrap_err();
     assert!(error.why.contains("did not keep the canary"), "{error}");
 }
 
-fn any_faults() -> impl Strategy<Value = Faults> {
+fn any_faults() -> impl Strategy<Value = SimulatedFaults> {
     let fault = prop::sample::select(vec![
-        Fault::Refuses,
-        Fault::Lies,
-        Fault::LiesInPart,
-        Fault::Fails,
-        Fault::Fails,
-        Fault::Stalls,
+        MethodFault::Refuses,
+        MethodFault::Lies,
+        MethodFault::LiesInPart,
+        MethodFault::Fails,
+        MethodFault::Fails,
+        MethodFault::Stalls,
     ]);
-    let method = || prop::sample::select(Method::ALL[..9].to_vec());
+    let method = || prop::sample::select(ErasureMethod::ALL[..9].to_vec());
     (
         prop::collection::btree_map(method(), fault, 0..6),
         prop::collection::vec(method(), 0..8),
@@ -255,7 +261,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1), prop::bool::weighted(0.3)),
         0_u32..6,
     )
-        .prop_map(|(methods, known, cuts, (frozen, drops_writes, drops_zeroing), polls)| Faults {
+        .prop_map(|(methods, known, cuts, (frozen, drops_writes, drops_zeroing), polls)| SimulatedFaults {
             methods,
             known,
             frozen,
@@ -273,12 +279,12 @@ proptest! {
     /// and no drive stays locked.
     #[test]
     fn nothing_is_done_while_data_is_left(
-        kind in prop::sample::select(vec![Kind::Nvme, Kind::Ata, Kind::Scsi]),
+        kind in prop::sample::select(vec![SimulatedDriveKind::Nvme, SimulatedDriveKind::Ata, SimulatedDriveKind::Scsi]),
         faults in any_faults(),
-        policy in prop::sample::select(vec![Policy::Quick, Policy::Full]),
+        policy in prop::sample::select(vec![ErasurePolicy::Quick, ErasurePolicy::Full]),
         stops in prop::option::of(0_u32..40),
     ) {
-        let drive = Simulated::new(kind, faults.clone());
+        let drive = SimulatedDrive::new(kind, faults.clone());
         for seed in 0..8 {
             let stops_after = if seed == 0 { stops.unwrap_or(u32::MAX) } else { u32::MAX };
             let (ended, left) = boot(&drive, policy, seed, stops_after);
@@ -305,6 +311,6 @@ proptest! {
 }
 
 /// Faults after which nobody can prove anything; after all others the overwrite gets there.
-fn is_excused(faults: &Faults) -> bool {
-    faults.drops_writes || faults.methods.values().any(|fault| *fault == Fault::Stalls)
+fn is_excused(faults: &SimulatedFaults) -> bool {
+    faults.drops_writes || faults.methods.values().any(|fault| *fault == MethodFault::Stalls)
 }

@@ -15,7 +15,7 @@ mod tests;
 use std::{collections::BTreeSet, path::Path};
 
 use firesteel_sysfs::{Roots, attribute, names, number, text};
-use firesteel_wire::{Cpu, text::field};
+use firesteel_wire::{InventoryCpu, text::field};
 
 /// More flags than any processor has (about 150).
 const FLAGS_MAX: usize = 512;
@@ -23,7 +23,7 @@ const FLAGS_MAX: usize = 512;
 const KINDS_MAX: usize = 4;
 
 #[must_use]
-pub fn read(roots: &Roots) -> Cpu {
+pub fn read(roots: &Roots) -> InventoryCpu {
     let mut cpu = parse(&text(&roots.proc.join("cpuinfo")), std::env::consts::ARCH);
     let topology = topology(&roots.sys.join("devices/system/cpu"));
     if topology.online > 0 {
@@ -101,9 +101,9 @@ fn core(topology: &Path) -> Option<Core> {
 
 /// Reads cpuinfo of x86, arm64 and s390x.
 #[must_use]
-pub fn parse(cpuinfo: &str, arch: &str) -> Cpu {
-    let mut cpu = Cpu { arch: arch.to_owned(), ..Cpu::default() };
-    let mut model = Model::default();
+pub fn parse(cpuinfo: &str, arch: &str) -> InventoryCpu {
+    let mut cpu = InventoryCpu { arch: arch.to_owned(), ..InventoryCpu::default() };
+    let mut model = CpuModel::default();
     let mut stated_count = 0;
     for line in cpuinfo.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
@@ -137,7 +137,7 @@ fn flags(value: &str) -> Vec<String> {
 
 /// What cpuinfo says of the model, in the words of each architecture.
 #[derive(Clone, Debug, Default)]
-struct Model {
+struct CpuModel {
     /// x86: a text.
     text: String,
     /// arm64: the implementer of the CPU whose lines are read.
@@ -149,7 +149,7 @@ struct Model {
     machine: String,
 }
 
-impl Model {
+impl CpuModel {
     fn take(&mut self, key: &str, value: &str) {
         match key {
             "model name" if self.text.is_empty() => self.text = field(value),

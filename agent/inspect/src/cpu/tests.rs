@@ -30,7 +30,7 @@ fn tree(cpuinfo: &str, cpus: &[Files<'_>]) -> (TempDir, Roots) {
 }
 
 /// Logical CPUs, sockets, cores and those that are switched off.
-fn counts(cpu: &Cpu) -> [u32; 4] {
+fn counts(cpu: &InventoryCpu) -> [u32; 4] {
     [cpu.count, cpu.sockets, cpu.cores, cpu.offline]
 }
 

@@ -1,6 +1,6 @@
 //! Firmware, system, board and chassis: types 0 to 3 (DSP0134, sections 7.1 to 7.4).
 
-use firesteel_wire::parts::{Board, Chassis};
+use firesteel_wire::parts::{Chassis, Mainboard};
 
 use super::{Structure, structures};
 
@@ -26,30 +26,33 @@ pub fn firmware_release(table: &[u8]) -> String {
 
 /// What type 1 says beyond the kernel's own files of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Model {
+pub struct PlatformModel {
     pub version: String,
     pub sku: String,
     pub family: String,
 }
 
 #[must_use]
-pub fn model(table: &[u8]) -> Model {
-    let model =
-        |system: Structure<'_>| Model { version: system.text(0x06), sku: system.text(0x19), family: system.text(0x1a) };
+pub fn model(table: &[u8]) -> PlatformModel {
+    let model = |system: Structure<'_>| PlatformModel {
+        version: system.text(0x06),
+        sku: system.text(0x19),
+        family: system.text(0x1a),
+    };
     first(table, SYSTEM).map(model).unwrap_or_default()
 }
 
 /// The first board that says to be one, or the first of all: blades list their chassis' boards, too.
 #[must_use]
-pub fn board(table: &[u8]) -> Board {
+pub fn board(table: &[u8]) -> Mainboard {
     /// "Motherboard", in the field for the board's type.
     const MOTHERBOARD: u8 = 0x0a;
     let mut boards = structures(table).filter(|structure| structure.kind == BOARD).peekable();
     let any = boards.peek().copied();
     let Some(board) = boards.find(|board| board.byte(0x0d) == Some(MOTHERBOARD)).or(any) else {
-        return Board::default();
+        return Mainboard::default();
     };
-    Board {
+    Mainboard {
         manufacturer: board.text(0x04),
         product: board.text(0x05),
         version: board.text(0x06),

@@ -1,6 +1,6 @@
 //! Sockets: type 4 (DSP0134, section 7.5).
 
-use firesteel_wire::{limits::PROCESSORS_MAX, parts::Processor};
+use firesteel_wire::{limits::PROCESSORS_MAX, parts::InventoryProcessor};
 
 use super::{Structure, known_word, structures};
 
@@ -12,7 +12,7 @@ const POPULATED: u8 = 0x40;
 
 /// The sockets that are not empty, in the table's order; how many were left out.
 #[must_use]
-pub fn processors(table: &[u8]) -> (Vec<Processor>, usize) {
+pub fn processors(table: &[u8]) -> (Vec<InventoryProcessor>, usize) {
     let mut found = structures(table).filter(is_there).map(|structure| processor(&structure));
     let kept: Vec<_> = found.by_ref().take(PROCESSORS_MAX).collect();
     let rest = found.count();
@@ -25,8 +25,8 @@ fn is_there(structure: &Structure<'_>) -> bool {
         && structure.byte(0x18).is_some_and(|status| status & POPULATED != 0)
 }
 
-fn processor(structure: &Structure<'_>) -> Processor {
-    Processor {
+fn processor(structure: &Structure<'_>) -> InventoryProcessor {
+    InventoryProcessor {
         socket: structure.text(0x04),
         manufacturer: structure.text(0x07),
         version: structure.text(0x10),
@@ -70,7 +70,7 @@ mod tests {
         let table = [socket(0x2a, small), socket(0x30, large), socket(0x30, empty)].concat();
         let (found, rest) = processors(&table);
         assert_eq!((found.len(), rest), (2, 0));
-        let expected = Processor {
+        let expected = InventoryProcessor {
             socket: "CPU1".into(),
             manufacturer: "Maker".into(),
             version: "Model".into(),

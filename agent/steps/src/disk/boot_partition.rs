@@ -7,10 +7,10 @@ use std::io;
 use firesteel_host::PartitionPlace;
 use firesteel_images::write::{
     AlignedBuffer, DiskReader,
-    gpt::{Partition, Table},
+    gpt::{GptTable, Partition},
 };
 
-use super::label::{self, Filesystem, START_BYTES};
+use super::label::{self, FilesystemLabel, START_BYTES};
 
 /// Name of the boot partition in the GPT, or label of its filesystem; FAT labels are upper case.
 const BOOT: &str = "boot";
@@ -34,23 +34,23 @@ pub enum FindError {
 }
 
 /// Where in a partition a superblock may be, and what reads it.
-type Place = (u64, fn(&[u8]) -> Option<Filesystem>);
+type Place = (u64, fn(&[u8]) -> Option<FilesystemLabel>);
 const PLACES: [Place; 3] = [(0, label::read), (label::BTRFS_AT, label::btrfs), (label::ISO9660_AT, label::iso9660)];
 
 /// A partition with a filesystem that can be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct MountablePartition {
     pub partition: Partition,
-    pub filesystem: Filesystem,
+    pub filesystem: FilesystemLabel,
     pub place: PartitionPlace,
 }
 
 /// The one boot partition: by filesystem label first, by partition name otherwise.
-pub fn find_boot(reader: &dyn DiskReader, table: &Table) -> Result<Found, FindError> {
+pub fn find_boot(reader: &dyn DiskReader, table: &GptTable) -> Result<MountablePartition, FindError> {
     let mut all = filesystems(reader, table)?;
     all.retain(|found| WRITTEN.contains(&found.filesystem.kind));
-    let is_labelled = |found: &&Found| found.filesystem.label.eq_ignore_ascii_case(BOOT);
-    let is_named = |found: &&Found| found.partition.name.eq_ignore_ascii_case(BOOT);
+    let is_labelled = |found: &&MountablePartition| found.filesystem.label.eq_ignore_ascii_case(BOOT);
+    let is_named = |found: &&MountablePartition| found.partition.name.eq_ignore_ascii_case(BOOT);
     let mut matching: Vec<_> = all.iter().filter(is_labelled).collect();
     if matching.is_empty() {
         matching = all.iter().filter(is_named).collect();
@@ -63,13 +63,15 @@ pub fn find_boot(reader: &dyn DiskReader, table: &Table) -> Result<Found, FindEr
 }
 
 /// The first EFI system partition with a FAT filesystem.
-pub fn find_esp(reader: &dyn DiskReader, table: &Table) -> Result<Found, FindError> {
-    let is_esp = |found: &Found| found.partition.type_guid.to_string() == ESP_TYPE && found.filesystem.kind == "vfat";
+pub fn find_esp(reader: &dyn DiskReader, table: &GptTable) -> Result<MountablePartition, FindError> {
+    let is_esp = |found: &MountablePartition| {
+        found.partition.type_guid.to_string() == ESP_TYPE && found.filesystem.kind == "vfat"
+    };
     filesystems(reader, table)?.into_iter().find(is_esp).ok_or_else(|| FindError::NoEsp(list(table)))
 }
 
 /// Every partition with a filesystem that is known here.
-pub fn filesystems(reader: &dyn DiskReader, table: &Table) -> Result<Vec<Found>, FindError> {
+pub fn filesystems(reader: &dyn DiskReader, table: &GptTable) -> Result<Vec<MountablePartition>, FindError> {
     let mut all = Vec::new();
     for partition in &table.partitions {
         let (offset_bytes, size_bytes) =
@@ -77,14 +79,18 @@ pub fn filesystems(reader: &dyn DiskReader, table: &Table) -> Result<Vec<Found>,
         let failed = |source| FindError::Read { number: partition.number, source };
         if let Some(filesystem) = filesystem_at(reader, offset_bytes, size_bytes).map_err(failed)? {
             let place = PartitionPlace { number: partition.number, offset_bytes, size_bytes };
-            all.push(Found { partition: partition.clone(), filesystem, place });
+            all.push(MountablePartition { partition: partition.clone(), filesystem, place });
         }
     }
     Ok(all)
 }
 
 /// The filesystem of this place on a disk, if it is known here.
-pub fn filesystem_at(reader: &dyn DiskReader, offset_bytes: u64, size_bytes: u64) -> io::Result<Option<Filesystem>> {
+pub fn filesystem_at(
+    reader: &dyn DiskReader,
+    offset_bytes: u64,
+    size_bytes: u64,
+) -> io::Result<Option<FilesystemLabel>> {
     for (at, read) in PLACES {
         if size_bytes >= at + START_BYTES as u64 {
             let mut start = AlignedBuffer::new(START_BYTES);
@@ -97,7 +103,7 @@ pub fn filesystem_at(reader: &dyn DiskReader, offset_bytes: u64, size_bytes: u64
     Ok(None)
 }
 
-fn list(table: &Table) -> String {
+fn list(table: &GptTable) -> String {
     let names: Vec<_> =
         table.partitions.iter().map(|partition| format!("{} {:?}", partition.number, partition.name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }

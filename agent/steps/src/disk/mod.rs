@@ -9,13 +9,13 @@ pub mod label;
 
 use std::fmt::Write as _;
 
-use firesteel_sysfs::disks::SeenDisk;
-use firesteel_wire::{Disk, DiskIdentity};
+use firesteel_sysfs::disks::PresentDisk;
+use firesteel_wire::{DiskIdentity, InventoryDisk};
 
 /// The disks are not as the plan says. Nothing was touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{summary}{}", list(.disks))]
-pub struct Drift {
+pub struct DiskMismatch {
     pub summary: String,
     /// Each disk of the host and why it is or is not the one.
     pub disks: Vec<(String, String)>,
@@ -34,23 +34,23 @@ fn list(disks: &[(String, String)]) -> String {
 }
 
 /// The one disk that the plan means, if it is there once and nothing speaks against writing to it.
-pub fn resolve(wanted: &DiskIdentity, disks: &[SeenDisk]) -> Result<Disk, Drift> {
+pub fn resolve(wanted: &DiskIdentity, disks: &[PresentDisk]) -> Result<InventoryDisk, DiskMismatch> {
     find(wanted, disks, |seen| [objections(seen), seen.holders.clone()].concat())
 }
 
 /// As [`resolve`], where what is assembled from the disk is taken apart first.
-pub fn resolve_held(wanted: &DiskIdentity, disks: &[SeenDisk]) -> Result<Disk, Drift> {
+pub fn resolve_held(wanted: &DiskIdentity, disks: &[PresentDisk]) -> Result<InventoryDisk, DiskMismatch> {
     find(wanted, disks, objections)
 }
 
 fn find(
     wanted: &DiskIdentity,
-    disks: &[SeenDisk],
-    objections: impl Fn(&SeenDisk) -> Vec<String>,
-) -> Result<Disk, Drift> {
+    disks: &[PresentDisk],
+    objections: impl Fn(&PresentDisk) -> Vec<String>,
+) -> Result<InventoryDisk, DiskMismatch> {
     let verdicts: Vec<_> = disks.iter().map(|seen| (seen, differences(wanted, &seen.disk))).collect();
     let matching: Vec<_> = verdicts.iter().filter(|(_, differs)| differs.is_empty()).collect();
-    let drift = |summary: String, of_match: &dyn Fn(&SeenDisk) -> String| Drift {
+    let drift = |summary: String, of_match: &dyn Fn(&PresentDisk) -> String| DiskMismatch {
         summary,
         disks: verdicts
             .iter()
@@ -90,7 +90,7 @@ fn is_specific(wanted: &DiskIdentity) -> bool {
     wanted.size_bytes > 0 && !(wanted.wwn.is_empty() && wanted.serial.is_empty() && wanted.by_path.is_empty())
 }
 
-fn differences(wanted: &DiskIdentity, disk: &Disk) -> Vec<String> {
+fn differences(wanted: &DiskIdentity, disk: &InventoryDisk) -> Vec<String> {
     let mut differs = Vec::new();
     // An earlier plan may have the WWN without its extension.
     let wwn = if wanted.wwn == disk.wwn { &disk.wwn } else { disk.full_wwn() };
@@ -115,7 +115,7 @@ fn differences(wanted: &DiskIdentity, disk: &Disk) -> Vec<String> {
     differs
 }
 
-fn objections(seen: &SeenDisk) -> Vec<String> {
+fn objections(seen: &PresentDisk) -> Vec<String> {
     let mut objections = seen.uses.clone();
     if seen.disk.read_only {
         objections.push("it is read-only".to_owned());
@@ -123,7 +123,7 @@ fn objections(seen: &SeenDisk) -> Vec<String> {
     objections
 }
 
-fn describe(disk: &Disk) -> String {
+fn describe(disk: &InventoryDisk) -> String {
     let mut text = disk.device.clone();
     for (name, value) in [("", &disk.model), ("serial ", &disk.serial), ("wwn ", &disk.wwn)] {
         if !value.is_empty() {
@@ -140,17 +140,17 @@ mod tests {
 
     use super::*;
 
-    fn disk(device: &str, serial: &str, wwn: &str) -> SeenDisk {
-        let disk = Disk {
+    fn disk(device: &str, serial: &str, wwn: &str) -> PresentDisk {
+        let disk = InventoryDisk {
             device: device.into(),
             serial: serial.into(),
             wwn: wwn.into(),
             model: "QEMU NVMe Ctrl".into(),
             by_path: format!("/dev/disk/by-path/{device}"),
             size_bytes: 8 << 30,
-            ..Disk::default()
+            ..InventoryDisk::default()
         };
-        SeenDisk { disk, ..SeenDisk::default() }
+        PresentDisk { disk, ..PresentDisk::default() }
     }
 
     fn wanted(serial: &str) -> DiskIdentity {
@@ -188,9 +188,12 @@ mod tests {
 
     #[test]
     fn a_path_means_the_disk_that_was_inspected_there() {
-        let nameless = |serial: &str, wwn: &str| SeenDisk {
-            disk: Disk { by_path: "/dev/disk/by-path/pci-0000:04:00.0".into(), ..disk("/dev/vda", serial, wwn).disk },
-            ..SeenDisk::default()
+        let nameless = |serial: &str, wwn: &str| PresentDisk {
+            disk: InventoryDisk {
+                by_path: "/dev/disk/by-path/pci-0000:04:00.0".into(),
+                ..disk("/dev/vda", serial, wwn).disk
+            },
+            ..PresentDisk::default()
         };
         let by_path =
             DiskIdentity { by_path: "/dev/disk/by-path/pci-0000:04:00.0".into(), model: String::new(), ..wanted("") };

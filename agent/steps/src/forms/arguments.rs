@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use firesteel_wire::hand_off::{Arguments, name_of};
+use firesteel_wire::hand_off::{KernelArgumentEdit, name_of};
 
-use super::{LoaderError, recognise::told};
+use super::{LoaderError, form_detection::printable};
 
 /// What GRUB puts before a kernel's path, and both before its arguments. Only GRUB knows its number of the disk, so
 /// that there is room for a large one.
@@ -14,7 +14,7 @@ const ENDS_OF_WORDS: [char; 7] = [';', '&', '|', '<', '>', '{', '}'];
 
 /// What to do with the words of one command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct KernelArgumentChange {
     /// Places of the words that go.
     pub remove: BTreeSet<usize>,
     /// Words that come, in the order in which they are wanted.
@@ -26,7 +26,7 @@ pub struct Change {
 /// Compares a command line with what is wanted. `words` stand on the line; `elsewhere` are those that a variable on it
 /// brings, which count as there and are not removed from here.
 #[must_use]
-pub fn change(words: &[&str], elsewhere: &[&str], wanted: &Arguments) -> Change {
+pub fn change(words: &[&str], elsewhere: &[&str], wanted: &KernelArgumentEdit) -> KernelArgumentChange {
     let is_deleted = |word: &str| {
         let named = |list: &[String]| list.iter().any(|one| one == word);
         named(&wanted.delete) && !named(&wanted.append)
@@ -50,13 +50,13 @@ pub fn change(words: &[&str], elsewhere: &[&str], wanted: &Arguments) -> Change 
         }
     }
     let repeated = counts.into_iter().filter(|(_, count)| *count > 1).map(|(word, _)| name_of(word).to_owned());
-    Change { remove, add, repeated: repeated.collect() }
+    KernelArgumentChange { remove, add, repeated: repeated.collect() }
 }
 
 /// The words of a command line as the kernel reads it: parted by blanks, but for those in double quotes
 /// (`lib/cmdline.c`, `next_arg`). `None`: a quote has no end.
 #[must_use]
-pub fn words(line: &str) -> Option<Vec<&str>> {
+pub fn split_arguments(line: &str) -> Option<Vec<&str>> {
     let (mut words, mut start, mut quoted) = (Vec::new(), None, false);
     for (at, letter) in line.char_indices() {
         if letter == '"' {
@@ -90,7 +90,7 @@ pub fn boot_image_bytes(kernel: &str) -> usize {
 pub fn check_unquoted(added: &[String]) -> Result<(), LoaderError> {
     match added.iter().find(|word| word.starts_with('#') || word.contains(ENDS_OF_WORDS)) {
         None => Ok(()),
-        Some(word) => Err(LoaderError::Unquoted { name: told(name_of(word)) }),
+        Some(word) => Err(LoaderError::Unquoted { name: printable(name_of(word)) }),
     }
 }
 
@@ -109,9 +109,9 @@ mod tests {
 
     use super::*;
 
-    fn wanted(append: &[&str], delete: &[&str]) -> Arguments {
+    fn wanted(append: &[&str], delete: &[&str]) -> KernelArgumentEdit {
         let own = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-        Arguments { append: own(append), delete: own(delete) }
+        KernelArgumentEdit { append: own(append), delete: own(delete) }
     }
 
     #[test]
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn words_are_the_kernels() {
-        assert_eq!(words("  a  b=\"c d\" \t e\n").unwrap(), ["a", "b=\"c d\"", "e"]);
-        assert_eq!(words("").unwrap(), Vec::<&str>::new());
-        assert_eq!(words("a=\"b c"), None);
+        assert_eq!(split_arguments("  a  b=\"c d\" \t e\n").unwrap(), ["a", "b=\"c d\"", "e"]);
+        assert_eq!(split_arguments("").unwrap(), Vec::<&str>::new());
+        assert_eq!(split_arguments("a=\"b c"), None);
         assert_eq!(
             (variable("$a"), variable("${a_b}"), variable("$"), variable("a$b")),
             (Some("a"), Some("a_b"), None, None)
@@ -170,7 +170,7 @@ mod tests {
             append in prop::collection::vec("[ab]{1,2}", 0..4),
             delete in prop::collection::vec("[ab]{1,2}", 0..4),
         ) {
-            let wanted = Arguments { append: append.clone(), delete: delete.clone() };
+            let wanted = KernelArgumentEdit { append: append.clone(), delete: delete.clone() };
             let words: Vec<&str> = line.iter().map(String::as_str).collect();
             let once = change(&words, &[], &wanted);
             let mut after: Vec<&str> =

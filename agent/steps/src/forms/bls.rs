@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_wire::{hand_off::Arguments, limits::COMMAND_LINE_BYTES_MAX};
+use firesteel_wire::{hand_off::KernelArgumentEdit, limits::COMMAND_LINE_BYTES_MAX};
 
 use super::{
     Edited, LoaderError,
@@ -29,7 +29,7 @@ pub struct Environment<'a> {
 }
 
 /// An entry, with its command line changed.
-pub fn edit(text: &str, environment: &Environment<'_>, wanted: &Arguments) -> Result<Edited, LoaderError> {
+pub fn edit(text: &str, environment: &Environment<'_>, wanted: &KernelArgumentEdit) -> Result<Edited, LoaderError> {
     let mut edited = Edited {
         text: String::with_capacity(text.len()),
         command_lines: 0,
@@ -42,7 +42,7 @@ pub fn edit(text: &str, environment: &Environment<'_>, wanted: &Arguments) -> Re
         text.clone_into(&mut edited.text);
         return Ok(edited);
     }
-    let mut bytes = ahead(text);
+    let mut bytes = prefix_bytes(text);
     let mut has_options = false;
     for (line, number) in text.split_inclusive('\n').zip(1..) {
         let Some(value) = value_of(line, "options") else {
@@ -51,7 +51,7 @@ pub fn edit(text: &str, environment: &Environment<'_>, wanted: &Arguments) -> Re
         };
         let is_first = edited.command_lines == 0;
         edited.command_lines = 1;
-        let nothing = Arguments { append: Vec::new(), delete: wanted.delete.clone() };
+        let nothing = KernelArgumentEdit { append: Vec::new(), delete: wanted.delete.clone() };
         let changed = options(value, environment, if is_first { wanted } else { &nothing }, number, &mut edited)?;
         let after = changed.as_deref().unwrap_or(value).trim();
         bytes += after.len() + usize::from(!is_first) + brought(after, environment);
@@ -85,7 +85,7 @@ fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 
 /// What the loader puts before the options, with the blank after it: GRUB the kernel's path, systemd-boot the initial
 /// ramdisks'. Either may start the kernel, so that the longer counts.
-fn ahead(text: &str) -> usize {
+fn prefix_bytes(text: &str) -> usize {
     let values = |key: &'static str| text.lines().filter_map(move |line| value_of(line, key));
     let kernel = values("linux").next().map_or(0, |path| arguments::boot_image_bytes(path) + 1);
     let ramdisks: usize = values("initrd").map(|path| "initrd= ".len() + path.len()).sum();
@@ -96,21 +96,21 @@ fn ahead(text: &str) -> usize {
 fn brought(options: &str, environment: &Environment<'_>) -> usize {
     let Some(words) = &environment.kernelopts else { return 0 };
     let bytes = words.iter().map(|word| word.len() + 1).sum::<usize>().saturating_sub(1);
-    let names = arguments::words(options).unwrap_or_default().into_iter();
+    let names = arguments::split_arguments(options).unwrap_or_default().into_iter();
     let names = names.filter(|word| arguments::variable(word) == Some(KERNELOPTS));
     names.map(|name| bytes.saturating_sub(name.len())).sum()
 }
 
 /// The words of a line; those that systemd-boot, GRUB and the kernel take apart alike.
 fn words_of(value: &str, line: usize) -> Result<Vec<&str>, LoaderError> {
-    arguments::words(value).ok_or(LoaderError::Line { line, what: "a quotation mark on it has no end" })
+    arguments::split_arguments(value).ok_or(LoaderError::Line { line, what: "a quotation mark on it has no end" })
 }
 
 /// The value of an `options` line after the change; `None` where nothing changes.
 fn options(
     value: &str,
     environment: &Environment<'_>,
-    wanted: &Arguments,
+    wanted: &KernelArgumentEdit,
     line: usize,
     edited: &mut Edited,
 ) -> Result<Option<String>, LoaderError> {
@@ -139,7 +139,11 @@ fn options(
 
 /// An entry without options: its kernel gets none, but where GRUB has some by default. New ones come right behind the
 /// kernel, where GRUB still reads.
-fn add_options(edited: &mut Edited, environment: &Environment<'_>, wanted: &Arguments) -> Result<(), LoaderError> {
+fn add_options(
+    edited: &mut Edited,
+    environment: &Environment<'_>,
+    wanted: &KernelArgumentEdit,
+) -> Result<(), LoaderError> {
     edited.command_lines = 1;
     if wanted.append.is_empty() && !environment.has_default {
         return Ok(());
@@ -163,7 +167,7 @@ fn add_options(edited: &mut Edited, environment: &Environment<'_>, wanted: &Argu
             break;
         }
     }
-    let bytes = ahead(&edited.text) + value.len();
+    let bytes = prefix_bytes(&edited.text) + value.len();
     if bytes > COMMAND_LINE_BYTES_MAX {
         return Err(LoaderError::TooLong { line: number, bytes });
     }
@@ -177,15 +181,16 @@ fn add_options(edited: &mut Edited, environment: &Environment<'_>, wanted: &Argu
 /// The kernel arguments of an entry, for what they say of the image; nothing of one that cannot be read.
 #[must_use]
 pub fn arguments_of(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| arguments::words(value_of(line, "options")?)).flatten().collect()
+    text.lines().filter_map(|line| arguments::split_arguments(value_of(line, "options")?)).flatten().collect()
 }
 
 /// Entry for fuzzing: what was changed once does not change again, and nothing but options lines changes.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let wanted = Arguments { append: vec!["ip=dhcp".into(), "a".into(), "a".into()], delete: vec!["quiet".into()] };
+    let wanted =
+        KernelArgumentEdit { append: vec!["ip=dhcp".into(), "a".into(), "a".into()], delete: vec!["quiet".into()] };
     drop(arguments_of(&text));
-    let none = Arguments { append: Vec::new(), delete: vec!["quiet".into()] };
+    let none = KernelArgumentEdit { append: Vec::new(), delete: vec!["quiet".into()] };
     if let Ok(done) = edit(&text, &Environment::default(), &none) {
         let empty = |text: &str| text.lines().filter(|line| value_of(line, "options") == Some("")).count();
         assert!(empty(&done.text) <= empty(&text), "a line without a value");
@@ -193,7 +198,7 @@ pub fn check(bytes: &[u8]) {
         assert!(twice.is_ok_and(|twice| twice.text == done.text), "a second removal");
     }
     // What GRUB would end the command line at is never new on it.
-    let pasted = Arguments { append: vec!["u=a&b".into()], delete: Vec::new() };
+    let pasted = KernelArgumentEdit { append: vec!["u=a&b".into()], delete: Vec::new() };
     let grub = Environment { has_grub: true, ..Environment::default() };
     if let Ok(done) = edit(&text, &grub, &pasted) {
         assert_eq!(done.text, text, "an argument that GRUB would cut");

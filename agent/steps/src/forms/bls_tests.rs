@@ -6,9 +6,9 @@ use super::*;
 
 const COREOS: &str = "title Fedora CoreOS 42.20250801.3.0 (ostree:0)\nversion 1\noptions $ignition_firstboot mitigations=auto,nosmt ostree=/ostree/boot.1/fcos/a/0 ignition.platform.id=metal\nlinux /ostree/fcos-a/vmlinuz-6.15\ninitrd /ostree/fcos-a/initramfs-6.15.img\n";
 
-fn wanted(append: &[&str], delete: &[&str]) -> Arguments {
+fn wanted(append: &[&str], delete: &[&str]) -> KernelArgumentEdit {
     let own = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-    Arguments { append: own(append), delete: own(delete) }
+    KernelArgumentEdit { append: own(append), delete: own(delete) }
 }
 
 fn edited(text: &str, append: &[&str], delete: &[&str]) -> Edited {

@@ -46,21 +46,21 @@ pub enum FatError {
 
 /// The start of a volume, up to the last cluster in use; whole sectors.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Volume {
+pub struct FatVolume {
     pub bytes: Vec<u8>,
     /// In the order in which the files came.
-    pub files: Vec<Placed>,
+    pub files: Vec<FatFileExtent>,
 }
 
-impl std::fmt::Debug for Volume {
+impl std::fmt::Debug for FatVolume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Volume").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("FatVolume").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
 /// Where a file's content lies in the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub struct FatFileExtent {
     pub path: String,
     pub offset: usize,
     pub bytes: usize,
@@ -73,15 +73,15 @@ pub fn build(
     volume_bytes: u64,
     sector_bytes: u32,
     files: &[(&str, &[u8])],
-) -> Result<Volume, FatError> {
-    let shape = Shape::new(volume_bytes, sector_bytes)?;
+) -> Result<FatVolume, FatError> {
+    let shape = FatGeometry::new(volume_bytes, sector_bytes)?;
     let root = tree(files)?;
-    let mut writer = Writer {
+    let mut writer = FatWriter {
         area: Vec::new(),
         chain: vec![0xfff8, 0xffff],
         cluster_bytes: shape.cluster_bytes(),
         clusters: shape.clusters,
-        placed: vec![Placed::default(); files.len()],
+        placed: vec![FatFileExtent::default(); files.len()],
         files,
     };
     let mut entries = entry(&label_name(label), IS_LABEL, 0, 0);
@@ -89,7 +89,7 @@ pub fn build(
     if entries.len() > ROOT_ENTRIES * ENTRY_BYTES {
         return Err(FatError::TooMany("/".to_owned()));
     }
-    let Writer { area, chain, mut placed, .. } = writer;
+    let FatWriter { area, chain, mut placed, .. } = writer;
     let mut bytes = shape.boot_sector(label, volume_id);
     let table: Vec<u8> = chain.iter().flat_map(|next| next.to_le_bytes()).collect();
     for _ in 0..2 {
@@ -105,11 +105,11 @@ pub fn build(
         file.offset += start;
     }
     bytes.extend(area);
-    Ok(Volume { bytes, files: placed })
+    Ok(FatVolume { bytes, files: placed })
 }
 
 /// The numbers of a volume.
-struct Shape {
+struct FatGeometry {
     sector_bytes: usize,
     sectors: u64,
     cluster_sectors: usize,
@@ -117,7 +117,7 @@ struct Shape {
     table_sectors: usize,
 }
 
-impl Shape {
+impl FatGeometry {
     fn new(volume_bytes: u64, sector_bytes: u32) -> Result<Self, FatError> {
         if ![512, 1024, 2048, 4096].contains(&sector_bytes) {
             return Err(FatError::Sector(sector_bytes));
@@ -201,13 +201,13 @@ fn label_name(label: &str) -> [u8; 11] {
 }
 
 #[derive(Debug)]
-enum Node {
-    Folder(BTreeMap<String, Node>),
+enum FatTreeNode {
+    Folder(BTreeMap<String, FatTreeNode>),
     /// Its place among the files.
     File(usize),
 }
 
-fn tree(files: &[(&str, &[u8])]) -> Result<BTreeMap<String, Node>, FatError> {
+fn tree(files: &[(&str, &[u8])]) -> Result<BTreeMap<String, FatTreeNode>, FatError> {
     let mut root = BTreeMap::new();
     for (index, (path, _)) in files.iter().enumerate() {
         let twofold = || FatError::Twofold((*path).to_owned());
@@ -215,14 +215,14 @@ fn tree(files: &[(&str, &[u8])]) -> Result<BTreeMap<String, Node>, FatError> {
         let mut folder = &mut root;
         for part in folders.into_iter().flat_map(|folders| folders.split('/')) {
             check_name(part)?;
-            let next = folder.entry(part.to_owned()).or_insert_with(|| Node::Folder(BTreeMap::new()));
+            let next = folder.entry(part.to_owned()).or_insert_with(|| FatTreeNode::Folder(BTreeMap::new()));
             folder = match next {
-                Node::Folder(inner) => inner,
-                Node::File(_) => return Err(twofold()),
+                FatTreeNode::Folder(inner) => inner,
+                FatTreeNode::File(_) => return Err(twofold()),
             };
         }
         check_name(name)?;
-        if folder.insert(name.to_owned(), Node::File(index)).is_some() {
+        if folder.insert(name.to_owned(), FatTreeNode::File(index)).is_some() {
             return Err(twofold());
         }
     }
@@ -239,22 +239,22 @@ fn check_name(name: &str) -> Result<(), FatError> {
 }
 
 /// Lays clusters one after the other.
-struct Writer<'a> {
+struct FatWriter<'a> {
     area: Vec<u8>,
     /// The table: each cluster's next one.
     chain: Vec<u16>,
     cluster_bytes: usize,
     /// As many as the volume has.
     clusters: u64,
-    placed: Vec<Placed>,
+    placed: Vec<FatFileExtent>,
     files: &'a [(&'a str, &'a [u8])],
 }
 
-impl Writer<'_> {
+impl FatWriter<'_> {
     /// Adds the entries of a folder's content, and lays what is in it. `above` is the folder's own cluster.
     fn folder(
         &mut self,
-        nodes: &BTreeMap<String, Node>,
+        nodes: &BTreeMap<String, FatTreeNode>,
         path: &str,
         above: Option<u16>,
         entries: &mut Vec<u8>,
@@ -262,14 +262,14 @@ impl Writer<'_> {
         for ((name, node), number) in nodes.iter().zip(1..) {
             let too_many = || FatError::TooMany(path.to_owned());
             let (kind, cluster, bytes) = match node {
-                Node::File(index) => {
+                FatTreeNode::File(index) => {
                     let (path, content) = self.files[*index];
                     let offset = self.area.len();
                     let cluster = self.lay(content)?;
-                    self.placed[*index] = Placed { path: path.to_owned(), offset, bytes: content.len() };
+                    self.placed[*index] = FatFileExtent { path: path.to_owned(), offset, bytes: content.len() };
                     (IS_FILE, cluster, content.len())
                 }
-                Node::Folder(inner) => {
+                FatTreeNode::Folder(inner) => {
                     let own = self.reserve(folder_bytes(inner))?;
                     let mut content = entry(b".          ", IS_FOLDER, own, 0);
                     // The root has no cluster; its number is 0.
@@ -317,7 +317,7 @@ impl Writer<'_> {
 }
 
 /// What the entries of a folder below the root take.
-fn folder_bytes(nodes: &BTreeMap<String, Node>) -> usize {
+fn folder_bytes(nodes: &BTreeMap<String, FatTreeNode>) -> usize {
     let of_names: usize = nodes.keys().map(|name| name.len().div_ceil(NAME_PLACES.len()) + 1).sum();
     (2 + of_names) * ENTRY_BYTES
 }

@@ -12,7 +12,7 @@ use super::*;
 const MIB: u64 = 1 << 20;
 
 /// Writes the volume at its full length.
-fn store(folder: &Path, volume: &Volume, volume_bytes: u64) -> std::path::PathBuf {
+fn store(folder: &Path, volume: &FatVolume, volume_bytes: u64) -> std::path::PathBuf {
     let path = folder.join("volume");
     fs::write(&path, &volume.bytes).unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_len(volume_bytes).unwrap();

@@ -4,12 +4,12 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use firesteel_wire::{hand_off::Arguments, limits::COMMAND_LINE_BYTES_MAX};
+use firesteel_wire::{hand_off::KernelArgumentEdit, limits::COMMAND_LINE_BYTES_MAX};
 
 use super::{
     Edited, LoaderError,
     arguments::{self, change},
-    lexer::{Kind, Token, Word, lex},
+    lexer::{GrubToken, GrubWord, Token, lex},
 };
 
 const COMMANDS: [&str; 3] = ["linux", "linuxefi", "linux16"];
@@ -21,14 +21,14 @@ const OTHER_KERNELS: [&str; 3] = ["multiboot", "multiboot2", "xen_hypervisor"];
 const FOREIGN_BLOCKS: [&str; 2] = ["os-prober", "memtest"];
 
 /// One `linux` command.
-struct Command<'a> {
+struct GrubLinuxCommand<'a> {
     line: usize,
     /// The kernel and its arguments.
-    words: Vec<(&'a Word, Range<usize>)>,
+    words: Vec<(&'a GrubWord, Range<usize>)>,
 }
 
 /// A script with the arguments of its kernels changed.
-pub fn edit(text: &str, wanted: &Arguments) -> Result<Edited, LoaderError> {
+pub fn edit(text: &str, wanted: &KernelArgumentEdit) -> Result<Edited, LoaderError> {
     let tokens = lex(text)?;
     let mut edited = Edited {
         text: String::with_capacity(text.len()),
@@ -52,10 +52,10 @@ pub fn edit(text: &str, wanted: &Arguments) -> Result<Edited, LoaderError> {
 /// Copies the text up to the end of one command, changed. Says up to where it copied.
 fn arguments_of_one(
     text: &str,
-    command: &Command<'_>,
-    kernel: &(&Word, Range<usize>),
-    rest: &[(&Word, Range<usize>)],
-    wanted: &Arguments,
+    command: &GrubLinuxCommand<'_>,
+    kernel: &(&GrubWord, Range<usize>),
+    rest: &[(&GrubWord, Range<usize>)],
+    wanted: &KernelArgumentEdit,
     mut done: usize,
     edited: &mut Edited,
 ) -> Result<usize, LoaderError> {
@@ -94,21 +94,25 @@ fn quoted(argument: &str) -> String {
 }
 
 /// The commands that load a kernel of this system.
-fn commands<'a>(text: &str, tokens: &'a [Token], left: &mut Vec<String>) -> Result<Vec<Command<'a>>, LoaderError> {
+fn commands<'a>(
+    text: &str,
+    tokens: &'a [Token],
+    left: &mut Vec<String>,
+) -> Result<Vec<GrubLinuxCommand<'a>>, LoaderError> {
     let (mut commands, mut foreign, mut begins) = (Vec::new(), None, true);
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
         let word = match &token.kind {
-            Kind::Comment => {
+            GrubToken::Comment => {
                 block(&text[token.place.clone()], &mut foreign);
                 continue;
             }
-            Kind::End | Kind::Semicolon | Kind::Other => {
+            GrubToken::End | GrubToken::Semicolon | GrubToken::Other => {
                 begins = true;
                 continue;
             }
-            Kind::Word(word) => word,
+            GrubToken::Word(word) => word,
         };
         let is_command = begins && word.is_plain;
         begins = word.is_plain && (OPENERS.contains(&word.text.as_str()) && (begins || word.text == "{"));
@@ -126,7 +130,7 @@ fn commands<'a>(text: &str, tokens: &'a [Token], left: &mut Vec<String>) -> Resu
         match &foreign {
             _ if is_memtest => {}
             Some(block) => left.push(format!("the kernel of line {} is not of this system ({block})", token.line)),
-            None => commands.push(Command { line: token.line, words }),
+            None => commands.push(GrubLinuxCommand { line: token.line, words }),
         }
     }
     Ok(commands)
@@ -137,19 +141,19 @@ fn words_of<'a>(
     tokens: &'a [Token],
     at: &mut usize,
     line: usize,
-) -> Result<Vec<(&'a Word, Range<usize>)>, LoaderError> {
+) -> Result<Vec<(&'a GrubWord, Range<usize>)>, LoaderError> {
     let mut words = Vec::new();
     while let Some(token) = tokens.get(*at) {
         match &token.kind {
-            Kind::Word(word) if word.is_continued => {
+            GrubToken::Word(word) if word.is_continued => {
                 return Err(LoaderError::Line { line, what: "the command `linux` goes on in another line" });
             }
-            Kind::Word(word) if word.is_plain && matches!(word.text.as_str(), "{" | "}") => {
+            GrubToken::Word(word) if word.is_plain && matches!(word.text.as_str(), "{" | "}") => {
                 return Err(LoaderError::Line { line, what: "a brace stands among the arguments of `linux`" });
             }
-            Kind::Word(word) => words.push((word, token.place.clone())),
-            Kind::End | Kind::Semicolon | Kind::Comment => return Ok(words),
-            Kind::Other => {
+            GrubToken::Word(word) => words.push((word, token.place.clone())),
+            GrubToken::End | GrubToken::Semicolon | GrubToken::Comment => return Ok(words),
+            GrubToken::Other => {
                 return Err(LoaderError::Line {
                     line,
                     what: "a sign that parts commands stands in the command `linux`",
@@ -182,15 +186,17 @@ pub fn arguments_of_script(text: &str) -> Vec<String> {
 /// Whether the script takes boot loader entries in.
 #[must_use]
 pub fn reads_entries(text: &str) -> bool {
-    text.lines().any(|line| arguments::words(line).is_some_and(|words| words.contains(&"blscfg")))
+    text.lines().any(|line| arguments::split_arguments(line).is_some_and(|words| words.contains(&"blscfg")))
 }
 
 /// Entry for fuzzing: what was changed once does not change again, and the arguments are there as GRUB reads them.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let appended = ["ip=dhcp", "url=https://a/?b=c&d;e", "a", "a"];
-    let wanted =
-        Arguments { append: appended.map(str::to_owned).into(), delete: vec!["quiet".into(), "splash".into()] };
+    let wanted = KernelArgumentEdit {
+        append: appended.map(str::to_owned).into(),
+        delete: vec!["quiet".into(), "splash".into()],
+    };
     let _reads = reads_entries(&text);
     let Ok(once) = edit(&text, &wanted) else { return };
     let twice = edit(&once.text, &wanted);

@@ -40,9 +40,9 @@ menuentry 'Another' {
 ### END /etc/grub.d/30_os-prober ###
 "#;
 
-fn wanted(append: &[&str], delete: &[&str]) -> Arguments {
+fn wanted(append: &[&str], delete: &[&str]) -> KernelArgumentEdit {
     let own = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-    Arguments { append: own(append), delete: own(delete) }
+    KernelArgumentEdit { append: own(append), delete: own(delete) }
 }
 
 fn edited(text: &str, append: &[&str], delete: &[&str]) -> Edited {

@@ -8,15 +8,15 @@ use super::LoaderError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: GrubToken,
     pub(super) place: Range<usize>,
     /// Counts from 1.
     pub(super) line: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Word(Word),
+pub(super) enum GrubToken {
+    Word(GrubWord),
     /// The end of a line.
     End,
     /// `;`
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 
 /// A word without its quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct GrubWord {
     pub(super) text: String,
     /// Names of variables in it; the text has them as they are written.
     pub(super) variables: Vec<String>,
@@ -51,30 +51,30 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token>, LoaderError> {
             }
             '\n' => {
                 lexer.take();
-                Kind::End
+                GrubToken::End
             }
             ';' => {
                 lexer.take();
-                Kind::Semicolon
+                GrubToken::Semicolon
             }
             '|' | '&' | '<' | '>' => {
                 lexer.take();
-                Kind::Other
+                GrubToken::Other
             }
             '#' => {
                 while lexer.peek().is_some_and(|letter| letter != '\n') {
                     lexer.take();
                 }
-                Kind::Comment
+                GrubToken::Comment
             }
-            _ => Kind::Word(lexer.word()?),
+            _ => GrubToken::Word(lexer.word()?),
         };
         tokens.push(Token { kind, place: start..lexer.at, line });
     }
     Ok(tokens)
 }
 
-fn push(word: &mut Word, letter: char) {
+fn push(word: &mut GrubWord, letter: char) {
     word.is_continued |= letter == '\n';
     word.text.push(letter);
 }
@@ -97,8 +97,8 @@ impl Lexer<'_> {
         Some(letter)
     }
 
-    fn word(&mut self) -> Result<Word, LoaderError> {
-        let mut word = Word { is_plain: true, ..Word::default() };
+    fn word(&mut self) -> Result<GrubWord, LoaderError> {
+        let mut word = GrubWord { is_plain: true, ..GrubWord::default() };
         while let Some(letter) = self.peek() {
             match letter {
                 ' ' | '\t' | '\r' | '\n' | ';' | '|' | '&' | '<' | '>' => break,
@@ -115,7 +115,7 @@ impl Lexer<'_> {
         Ok(word)
     }
 
-    fn quoted(&mut self, word: &mut Word) -> Result<(), LoaderError> {
+    fn quoted(&mut self, word: &mut GrubWord) -> Result<(), LoaderError> {
         let line = self.line;
         word.is_plain = false;
         self.take();
@@ -128,7 +128,7 @@ impl Lexer<'_> {
         }
     }
 
-    fn double_quoted(&mut self, word: &mut Word) -> Result<(), LoaderError> {
+    fn double_quoted(&mut self, word: &mut GrubWord) -> Result<(), LoaderError> {
         let line = self.line;
         word.is_plain = false;
         self.take();
@@ -157,7 +157,7 @@ impl Lexer<'_> {
         }
     }
 
-    fn escaped(&mut self, word: &mut Word) -> Result<(), LoaderError> {
+    fn escaped(&mut self, word: &mut GrubWord) -> Result<(), LoaderError> {
         let line = self.line;
         word.is_plain = false;
         self.take();
@@ -170,7 +170,7 @@ impl Lexer<'_> {
     }
 
     /// A variable stays as it is written: nothing here knows its value.
-    fn variable(&mut self, word: &mut Word) {
+    fn variable(&mut self, word: &mut GrubWord) {
         let start = self.at;
         self.take();
         if self.peek() == Some('{') {

@@ -12,10 +12,10 @@
 pub mod arguments;
 pub mod bls;
 pub mod fat;
+pub mod form_detection;
 pub mod grub;
 pub mod grubenv;
 mod lexer;
-pub mod recognise;
 
 use std::collections::BTreeSet;
 

@@ -4,14 +4,14 @@ use std::io;
 
 use anyhow::{Context, anyhow, bail};
 use firesteel_facts::Sha256;
-use firesteel_os::beneath::Folder;
-use firesteel_wire::{limits::HAND_OFF_FILE_BYTES_MAX, receipt::FileDigest};
+use firesteel_os::confined_folder::Folder;
+use firesteel_wire::{limits::HAND_OFF_FILE_BYTES_MAX, receipt::FileReadBack};
 
-use super::{Done, mounted::within, order::Content, site::Site};
+use super::{HandOffReadBack, mounted::within, order::HandOffContent, written_disk::HandOffDisk};
 use crate::disk::boot_partition::find_boot;
 
 /// Puts the files there, and reads them from the medium through a new mount, after the kernel has forgotten the old.
-pub(super) fn hand_over(site: &Site<'_>, contents: &[Content]) -> anyhow::Result<Done> {
+pub(super) fn hand_over(site: &HandOffDisk<'_>, contents: &[HandOffContent]) -> anyhow::Result<HandOffReadBack> {
     let boot = find_boot(site.reader(), &site.table)?;
     let partition = site.job.host.partition_device(&site.disk, &boot.place)?;
     let (host, kind) = (site.job.host, boot.filesystem.kind);
@@ -29,22 +29,22 @@ pub(super) fn hand_over(site: &Site<'_>, contents: &[Content]) -> anyhow::Result
     let files = within(host, &partition, kind, true, |folder| {
         contents.iter().map(|content| compare(folder, content)).collect::<anyhow::Result<Vec<_>>>()
     })?;
-    Ok(Done { device: partition.to_string_lossy().into_owned(), filesystem: kind.to_owned(), files })
+    Ok(HandOffReadBack { device: partition.to_string_lossy().into_owned(), filesystem: kind.to_owned(), files })
 }
 
-fn compare(folder: &Folder, content: &Content) -> anyhow::Result<FileDigest> {
+fn compare(folder: &Folder, content: &HandOffContent) -> anyhow::Result<FileReadBack> {
     let path = &content.path;
     let read = folder.read(path, HAND_OFF_FILE_BYTES_MAX as u64 + 1).with_context(|| format!("reading back {path}"))?;
     digest(path, &read, &content.bytes)
 }
 
 /// What was read back, if it is what was written.
-pub(super) fn digest(path: &str, read: &[u8], written: &[u8]) -> anyhow::Result<FileDigest> {
+pub(super) fn digest(path: &str, read: &[u8], written: &[u8]) -> anyhow::Result<FileReadBack> {
     let (found, expected) = (Sha256::of(read), Sha256::of(written));
     if found != expected {
         bail!("{path} was read back with sha256 {found}, not {expected}: the disk did not keep what was written");
     }
-    Ok(FileDigest { path: path.to_owned(), bytes: read.len() as u64, sha256: found.to_string() })
+    Ok(FileReadBack { path: path.to_owned(), bytes: read.len() as u64, sha256: found.to_string() })
 }
 
 /// An error of writing, for who must find room.

@@ -4,17 +4,17 @@ use anyhow::{Context, bail};
 use firesteel_facts::{Guid, Sha256};
 use firesteel_host::PartitionPlace;
 use firesteel_images::write::{
-    Disk as _,
+    WritableDisk as _,
     gpt::Partition,
-    partition::{self, Wanted},
+    partition::{self, NewPartition},
 };
-use firesteel_wire::receipt::FileDigest;
+use firesteel_wire::receipt::FileReadBack;
 
 use super::{
-    Done,
-    order::Drive,
-    site::Site,
+    HandOffReadBack,
+    order::ConfigDriveOrder,
     survey::{self},
+    written_disk::HandOffDisk,
 };
 use crate::forms::fat;
 
@@ -24,7 +24,11 @@ const SIZE_BYTES: u64 = 64 << 20;
 const TYPE: &str = "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7";
 
 /// Makes the volume, in a partition that has its label already or in a new one, and reads it back.
-pub(super) fn hand_over(site: &Site<'_>, label: &str, drive: &Drive) -> anyhow::Result<Done> {
+pub(super) fn hand_over(
+    site: &HandOffDisk<'_>,
+    label: &str,
+    drive: &ConfigDriveOrder,
+) -> anyhow::Result<HandOffReadBack> {
     let device = site.open_alone()?;
     let block_bytes = device.block_bytes();
     let there = existing(site, label)?;
@@ -51,18 +55,18 @@ pub(super) fn hand_over(site: &Site<'_>, label: &str, drive: &Drive) -> anyhow::
         size_bytes: partition.size_bytes(site.table.block_bytes),
     };
     let device = site.job.host.partition_device(&site.disk, &place)?;
-    let digest = |placed: &fat::Placed| {
+    let digest = |placed: &fat::FatFileExtent| {
         let content =
             read.get(placed.offset..placed.offset + placed.bytes).context("a file lies outside its volume")?;
         let sha256 = Sha256::of(content).to_string();
-        Ok(FileDigest { path: placed.path.clone(), bytes: content.len() as u64, sha256 })
+        Ok(FileReadBack { path: placed.path.clone(), bytes: content.len() as u64, sha256 })
     };
     let files = volume.files.iter().map(digest).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Done { device: device.to_string_lossy().into_owned(), filesystem: "vfat".to_owned(), files })
+    Ok(HandOffReadBack { device: device.to_string_lossy().into_owned(), filesystem: "vfat".to_owned(), files })
 }
 
 /// The partition that has this label, or whose filesystem has it.
-fn existing<'a>(site: &'a Site<'_>, label: &str) -> anyhow::Result<Option<&'a Partition>> {
+fn existing<'a>(site: &'a HandOffDisk<'_>, label: &str) -> anyhow::Result<Option<&'a Partition>> {
     let is_labelled = |partition: &&Partition| {
         let mut filesystems = site.found.iter().filter(|found| found.partition.number == partition.number);
         partition.name.eq_ignore_ascii_case(label)
@@ -84,7 +88,7 @@ fn existing<'a>(site: &'a Site<'_>, label: &str) -> anyhow::Result<Option<&'a Pa
 }
 
 /// The new partition. Its GUID follows from the disk's, so that the same hand-off makes the same table.
-fn wanted(site: &Site<'_>, label: &str) -> anyhow::Result<Wanted> {
+fn wanted(site: &HandOffDisk<'_>, label: &str) -> anyhow::Result<NewPartition> {
     let mut name = site.table.disk_guid.0.to_vec();
     name.extend(label.as_bytes());
     let mut guid = [0; 16];
@@ -92,5 +96,5 @@ fn wanted(site: &Site<'_>, label: &str) -> anyhow::Result<Wanted> {
     // A UUID of version 8 (RFC 9562, section 5.8), in the byte order of the medium.
     guid[7] = guid[7] & 0x0f | 0x80;
     guid[8] = guid[8] & 0x3f | 0x80;
-    Ok(Wanted { name: label.to_owned(), type_guid: TYPE.parse()?, guid: Guid(guid), size_bytes: SIZE_BYTES })
+    Ok(NewPartition { name: label.to_owned(), type_guid: TYPE.parse()?, guid: Guid(guid), size_bytes: SIZE_BYTES })
 }

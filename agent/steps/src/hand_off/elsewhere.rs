@@ -4,16 +4,16 @@
 use std::path::Path;
 
 use firesteel_images::write::{AlignedBuffer, DiskReader, mbr, read_table};
-use firesteel_wire::{Disk, DiskIdentity};
+use firesteel_wire::{DiskIdentity, InventoryDisk};
 
-use super::{site::Site, survey};
+use super::{survey, written_disk::HandOffDisk};
 use crate::disk::{
     boot_partition::{filesystem_at, filesystems},
-    label::{Filesystem, START_BYTES},
+    label::{FilesystemLabel, START_BYTES},
 };
 
 /// A warning for each other disk that has such a volume, and one for all that cannot be read.
-pub(super) fn warnings(site: &Site<'_>, label: &str) -> Vec<String> {
+pub(super) fn warnings(site: &HandOffDisk<'_>, label: &str) -> Vec<String> {
     site.job.board.activity(site.job.index, "looking at the other disks");
     let (mut warnings, mut unread) = (Vec::new(), 0);
     for seen in site.job.host.disks() {
@@ -40,7 +40,7 @@ pub(super) fn warnings(site: &Site<'_>, label: &str) -> Vec<String> {
     warnings
 }
 
-fn identity(disk: &Disk) -> DiskIdentity {
+fn identity(disk: &InventoryDisk) -> DiskIdentity {
     DiskIdentity {
         wwn: disk.wwn.clone(),
         serial: disk.serial.clone(),
@@ -51,8 +51,8 @@ fn identity(disk: &Disk) -> DiskIdentity {
 }
 
 /// Where a disk has such volumes; nowhere where it is the one that takes the hand-off.
-fn on(site: &Site<'_>, disk: &Disk, label: &str) -> anyhow::Result<Vec<String>> {
-    let held = site.job.host.look_at(Path::new(&disk.device))?;
+fn on(site: &HandOffDisk<'_>, disk: &InventoryDisk, label: &str) -> anyhow::Result<Vec<String>> {
+    let held = site.job.host.inspect_disk(Path::new(&disk.device))?;
     if held.number == site.number() {
         return Ok(Vec::new());
     }
@@ -62,7 +62,7 @@ fn on(site: &Site<'_>, disk: &Disk, label: &str) -> anyhow::Result<Vec<String>> 
 /// The labels of filesystems alone count: by those a system looks.
 fn places(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32, label: &str) -> anyhow::Result<Vec<String>> {
     anyhow::ensure!(block_bytes >= 512 && size_bytes >= START_BYTES as u64, "it does not say how large it is");
-    let is_labelled = |filesystem: &Filesystem| filesystem.label.eq_ignore_ascii_case(label);
+    let is_labelled = |filesystem: &FilesystemLabel| filesystem.label.eq_ignore_ascii_case(label);
     // A stick or an image of a CD may have a filesystem over all of it.
     if filesystem_at(reader, 0, size_bytes)?.as_ref().is_some_and(is_labelled) {
         return Ok(vec!["on all of it".to_owned()]);

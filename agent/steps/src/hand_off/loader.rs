@@ -4,14 +4,14 @@
 use std::{collections::BTreeSet, path::Path};
 
 use anyhow::{Context, anyhow, bail};
-use firesteel_wire::hand_off::{Arguments, Form, LoaderFile as Changed, name_of};
+use firesteel_wire::hand_off::{HandOffForm, KernelArgumentEdit, LoaderFile as Changed, name_of};
 
 use super::{
     boot::{digest, explain},
     mounted::within,
-    site::Site,
-    survey::{Kind, LoaderFile, Survey},
+    survey::{HandOffSurvey, LoaderFileKind, SurveyedLoaderFile},
     tree::{SurveyedVolume, VolumeTree, in_volume},
+    written_disk::HandOffDisk,
 };
 use crate::forms::{
     Edited, LoaderError, arguments,
@@ -20,28 +20,33 @@ use crate::forms::{
 };
 
 /// What was done.
-pub(super) struct Handed {
+pub(super) struct LoaderChanges {
     pub(super) files: Vec<Changed>,
     pub(super) warnings: Vec<String>,
 }
 
 /// The new text of one file, by its place in the survey.
-struct New {
+struct RewrittenLoaderFile {
     file: usize,
     text: String,
     command_lines: usize,
 }
 
-pub(super) fn hand_over(site: &Site<'_>, survey: &Survey, form: Form, wanted: &Arguments) -> anyhow::Result<Handed> {
+pub(super) fn hand_over(
+    site: &HandOffDisk<'_>,
+    survey: &HandOffSurvey,
+    form: HandOffForm,
+    wanted: &KernelArgumentEdit,
+) -> anyhow::Result<LoaderChanges> {
     let (news, mut warnings) = edit(survey, wanted)?;
     warnings.extend(of_sealed(survey, form)?);
     let mut files = Vec::new();
     for (index, volume) in survey.volumes.iter().enumerate() {
-        let own: Vec<&New> = news.iter().filter(|new| survey.files[new.file].volume == index).collect();
+        let own: Vec<&RewrittenLoaderFile> = news.iter().filter(|new| survey.files[new.file].volume == index).collect();
         if own.is_empty() {
             continue;
         }
-        let changed: Vec<&New> = own.iter().copied().filter(|new| is_changed(survey, new)).collect();
+        let changed: Vec<&RewrittenLoaderFile> = own.iter().copied().filter(|new| is_changed(survey, new)).collect();
         let device = site.job.host.partition_device(&site.disk, &volume.place)?;
         files.extend(if changed.is_empty() {
             // Nothing is written there, so the kernel need not mount it.
@@ -53,17 +58,17 @@ pub(super) fn hand_over(site: &Site<'_>, survey: &Survey, form: Form, wanted: &A
             })?
         });
     }
-    Ok(Handed { files, warnings })
+    Ok(LoaderChanges { files, warnings })
 }
 
 /// Puts the new texts there, down to the medium. What the kernel finds in a file must be what was read before: who made
 /// the image may have made a filesystem that its readers understand differently.
 fn change(
-    site: &Site<'_>,
-    survey: &Survey,
+    site: &HandOffDisk<'_>,
+    survey: &HandOffSurvey,
     volume: &SurveyedVolume,
     device: &Path,
-    changed: &[&New],
+    changed: &[&RewrittenLoaderFile],
 ) -> anyhow::Result<()> {
     tracing::info!("changing kernel arguments in {} files on {}", changed.len(), device.display());
     within(site.job.host, device, volume.kind, false, |folder| {
@@ -88,8 +93,13 @@ fn change(
     site.job.host.forget_cache(device)
 }
 
-fn read_back(tree: &VolumeTree<'_>, survey: &Survey, news: &[&New], device: &Path) -> anyhow::Result<Vec<Changed>> {
-    let one = |new: &&New| {
+fn read_back(
+    tree: &VolumeTree<'_>,
+    survey: &HandOffSurvey,
+    news: &[&RewrittenLoaderFile],
+    device: &Path,
+) -> anyhow::Result<Vec<Changed>> {
+    let one = |new: &&RewrittenLoaderFile| {
         let file = &survey.files[new.file];
         let read = tree.read(&file.path, new.text.len() as u64 + 1).context("reading back")?;
         Ok(Changed {
@@ -102,30 +112,33 @@ fn read_back(tree: &VolumeTree<'_>, survey: &Survey, news: &[&New], device: &Pat
     news.iter().map(one).collect()
 }
 
-fn is_changed(survey: &Survey, new: &New) -> bool {
+fn is_changed(survey: &HandOffSurvey, new: &RewrittenLoaderFile) -> bool {
     survey.files[new.file].text.as_deref() != Some(new.text.as_str())
 }
 
 /// A unified kernel image has its arguments sealed in it, and a boot loader may start it beside its entries. Where the
 /// configuration is found by the arguments alone, the host would then come up without it.
-fn of_sealed(survey: &Survey, form: Form) -> anyhow::Result<Option<String>> {
+fn of_sealed(survey: &HandOffSurvey, form: HandOffForm) -> anyhow::Result<Option<String>> {
     if survey.sealed.is_empty() {
         return Ok(None);
     }
     let told = format!("{} has unified kernel images, whose arguments are sealed", survey.sealed.join(", "));
     match form {
-        Form::KernelArguments => bail!(
+        HandOffForm::KernelArguments => bail!(
             "{told}: if the boot loader starts one of them, the configuration is not found. Name another form by the \
              annotation firesteel.dev/hand-off, or use an image without them"
         ),
-        Form::Auto | Form::BootPartition | Form::ConfigDrive | Form::NoCloud => {
+        HandOffForm::Auto | HandOffForm::BootPartition | HandOffForm::ConfigDrive | HandOffForm::NoCloud => {
             Ok(Some(format!("{told}: that the kernel which starts has the wanted ones is unverified")))
         }
     }
 }
 
 /// All files with their new texts. Pure but for what the survey read.
-fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<String>)> {
+fn edit(
+    survey: &HandOffSurvey,
+    wanted: &KernelArgumentEdit,
+) -> anyhow::Result<(Vec<RewrittenLoaderFile>, Vec<String>)> {
     if !survey.unlisted.is_empty() {
         bail!(
             "what the image has of boot loaders cannot be listed, so that some may be left as they are: {}",
@@ -138,24 +151,26 @@ fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<St
     let has_default = blocks(survey)
         .any(|(_, _, text)| matches!(grubenv::get(text, bls::DEFAULT_KERNELOPTS), Ok(Some(_))))
         || survey.files.iter().any(|file| {
-            file.kind == Kind::Script && text_of(survey, file).is_ok_and(|text| text.contains(bls::DEFAULT_KERNELOPTS))
+            file.kind == LoaderFileKind::Script
+                && text_of(survey, file).is_ok_and(|text| text.contains(bls::DEFAULT_KERNELOPTS))
         });
-    let words = kernelopts.as_deref().map(|value| arguments::words(value).unwrap_or_default());
-    let has_grub = survey.files.iter().any(|file| matches!(file.kind, Kind::Script | Kind::Environment));
+    let words = kernelopts.as_deref().map(|value| arguments::split_arguments(value).unwrap_or_default());
+    let has_grub =
+        survey.files.iter().any(|file| matches!(file.kind, LoaderFileKind::Script | LoaderFileKind::Environment));
     let environment = Environment { kernelopts: words, has_default, has_grub };
     let mut unknown = BTreeSet::new();
     for (index, file) in survey.files.iter().enumerate() {
         let edited = match file.kind {
-            Kind::Environment => continue,
-            Kind::Entry => bls::edit(text_of(survey, file)?, &environment, wanted),
-            Kind::Script => grub::edit(text_of(survey, file)?, wanted),
+            LoaderFileKind::Environment => continue,
+            LoaderFileKind::Entry => bls::edit(text_of(survey, file)?, &environment, wanted),
+            LoaderFileKind::Script => grub::edit(text_of(survey, file)?, wanted),
         };
         let edited = edited.map_err(|error| named(survey, file, error))?;
         let place = survey.name_of(file);
-        told(&edited, &place, &mut warnings);
+        warn_of_edits(&edited, &place, &mut warnings);
         unknown.extend(edited.variables.iter().cloned());
         if edited.command_lines > 0 {
-            news.push(New { file: index, text: edited.text, command_lines: edited.command_lines });
+            news.push(RewrittenLoaderFile { file: index, text: edited.text, command_lines: edited.command_lines });
         }
     }
     if news.iter().all(|new| new.command_lines == 0) {
@@ -164,7 +179,7 @@ fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<St
     if !wanted.delete.is_empty() && !unknown.is_empty() {
         let names: Vec<&str> = wanted.delete.iter().map(|argument| name_of(argument)).collect();
         let variables: Vec<String> =
-            unknown.iter().map(|name| format!("${}", crate::forms::recognise::told(name))).collect();
+            unknown.iter().map(|name| format!("${}", crate::forms::form_detection::printable(name))).collect();
         warnings.push(format!(
             "command lines take arguments from {}, which are not looked into: that {} stands there no more is unverified",
             variables.join(", "),
@@ -176,12 +191,12 @@ fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<St
 
 /// Changes `kernelopts`, where entries take their arguments from it. Says what it is then, if there is one.
 fn environment(
-    survey: &Survey,
-    wanted: &Arguments,
-    news: &mut Vec<New>,
+    survey: &HandOffSurvey,
+    wanted: &KernelArgumentEdit,
+    news: &mut Vec<RewrittenLoaderFile>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<Option<String>> {
-    let is_used = survey.files.iter().filter(|file| file.kind == Kind::Entry).any(|file| {
+    let is_used = survey.files.iter().filter(|file| file.kind == LoaderFileKind::Entry).any(|file| {
         let text = file.text.as_deref().unwrap_or_default();
         bls::arguments_of(text).into_iter().any(|word| arguments::variable(word) == Some(KERNELOPTS))
     });
@@ -202,9 +217,9 @@ fn environment(
         }
         return Ok(None);
     };
-    let changed = |wanted: &Arguments| -> Result<(String, String), LoaderError> {
+    let changed = |wanted: &KernelArgumentEdit| -> Result<(String, String), LoaderError> {
         let unended = LoaderError::Environment { what: "a quotation mark in kernelopts has no end" };
-        let words = arguments::words(value).ok_or(unended)?;
+        let words = arguments::split_arguments(value).ok_or(unended)?;
         let change = arguments::change(&words, &[], wanted);
         if change.remove.is_empty() && change.add.is_empty() {
             return Ok((value.clone(), (*text).to_owned()));
@@ -222,39 +237,40 @@ fn environment(
             warnings.push(format!(
                 "{place} has {bytes} bytes and {needed} are needed: each entry has the arguments itself"
             ));
-            changed(&Arguments { append: Vec::new(), delete: wanted.delete.clone() })
+            changed(&KernelArgumentEdit { append: Vec::new(), delete: wanted.delete.clone() })
         }
         done => done,
     }
     .map_err(|error| named(survey, file, error))?;
-    news.push(New { file: *index, text, command_lines: 0 });
+    news.push(RewrittenLoaderFile { file: *index, text, command_lines: 0 });
     Ok(Some(value))
 }
 
 /// The environment blocks that are text.
-fn blocks(survey: &Survey) -> impl Iterator<Item = (usize, &LoaderFile, &str)> {
-    let blocks = survey.files.iter().enumerate().filter(|(_, file)| file.kind == Kind::Environment);
+fn blocks(survey: &HandOffSurvey) -> impl Iterator<Item = (usize, &SurveyedLoaderFile, &str)> {
+    let blocks = survey.files.iter().enumerate().filter(|(_, file)| file.kind == LoaderFileKind::Environment);
     blocks.filter_map(|(index, file)| Some((index, file, file.text.as_deref()?)))
 }
 
-fn text_of<'a>(survey: &Survey, file: &'a LoaderFile) -> anyhow::Result<&'a str> {
+fn text_of<'a>(survey: &HandOffSurvey, file: &'a SurveyedLoaderFile) -> anyhow::Result<&'a str> {
     let place = || anyhow!("{} is no text that a boot loader reads, or too large to be one", survey.name_of(file));
     file.text.as_deref().ok_or_else(place)
 }
 
-fn named(survey: &Survey, file: &LoaderFile, error: LoaderError) -> anyhow::Error {
+fn named(survey: &HandOffSurvey, file: &SurveyedLoaderFile, error: LoaderError) -> anyhow::Error {
     anyhow::Error::new(error).context(survey.name_of(file))
 }
 
-fn told(edited: &Edited, place: &str, warnings: &mut Vec<String>) {
+fn warn_of_edits(edited: &Edited, place: &str, warnings: &mut Vec<String>) {
     warnings.extend(edited.left.iter().map(|left| format!("{place}: {left}")));
     if !edited.repeated.is_empty() {
-        let names: Vec<String> = edited.repeated.iter().map(|name| crate::forms::recognise::told(name)).collect();
+        let names: Vec<String> =
+            edited.repeated.iter().map(|name| crate::forms::form_detection::printable(name)).collect();
         warnings.push(format!("{place}: {} stands more than once, and stays so", names.join(", ")));
     }
 }
 
-fn nothing(survey: &Survey) -> anyhow::Error {
+fn nothing(survey: &HandOffSurvey) -> anyhow::Error {
     let looked: Vec<&str> = survey.volumes.iter().map(|volume| volume.name.as_str()).collect();
     let mut error = format!(
         "the image has no boot loader whose kernel arguments can be changed: neither an entry (loader/entries/*.conf) \

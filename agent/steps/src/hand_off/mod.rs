@@ -18,72 +18,74 @@ mod elsewhere;
 mod loader;
 mod mounted;
 mod order;
-mod site;
 mod survey;
 mod tree;
+mod written_disk;
 
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use firesteel_images::write::{Device, Unattended, metadata};
+use firesteel_images::write::{ExclusiveDisk, Unattended, metadata};
 use firesteel_wire::{
-    DiskIdentity, Evidence, HandOffFile, Step,
-    hand_off::{Form, Forms},
+    DiskIdentity, Evidence, HandOffFile, PlanStep,
+    hand_off::{Forms, HandOffForm},
     limits::HAND_OFF_WORDS_MAX,
-    receipt::FileDigest,
+    receipt::FileReadBack,
 };
 
-use order::Order;
-use site::Site;
-use survey::Survey;
+use order::HandOffOrder;
+use survey::HandOffSurvey;
+use written_disk::HandOffDisk;
 
-use super::{Failure, Job, chain};
-use crate::forms::recognise::{self, CONFIG_DRIVE, Choice, NO_CLOUD};
+use super::{StepContext, StepFailure, chain};
+use crate::forms::form_detection::{self, CONFIG_DRIVE, Choice, NO_CLOUD};
 
 /// Where files are now, as read back.
-struct Done {
+struct HandOffReadBack {
     device: String,
     filesystem: String,
-    files: Vec<FileDigest>,
+    files: Vec<FileReadBack>,
 }
 
 pub(super) fn run(
-    job: &Job<'_>,
+    job: &StepContext<'_>,
     wanted: &DiskIdentity,
     files: &[HandOffFile],
     forms: Option<&Forms>,
-) -> Result<Evidence, Failure> {
-    let order = Order::read(files, forms).map_err(Failure::untouched)?;
-    check_written(job, wanted).map_err(Failure::untouched)?;
+) -> Result<Evidence, StepFailure> {
+    let order = HandOffOrder::read(files, forms).map_err(StepFailure::without_disk_change)?;
+    check_written(job, wanted).map_err(StepFailure::without_disk_change)?;
     let (disk, device) = job.open(wanted)?;
     hand_over(job, wanted, disk.device.as_ref(), device, &order, forms.is_some())
-        .map_err(|error| Failure { error: format!("{error:#}; {}", clear(job, wanted)), disk_changed: true })
+        .map_err(|error| StepFailure { error: format!("{error:#}; {}", clear(job, wanted)), disk_changed: true })
 }
 
 fn hand_over(
-    job: &Job<'_>,
+    job: &StepContext<'_>,
     wanted: &DiskIdentity,
     disk: &Path,
-    device: Device,
-    order: &Order,
+    device: ExclusiveDisk,
+    order: &HandOffOrder,
     is_typed: bool,
 ) -> anyhow::Result<Evidence> {
     job.board.disk_changes(job.index);
-    let site = Site::new(job, wanted, disk, device)?;
-    let survey = survey::look(&site, order)?;
+    let site = HandOffDisk::new(job, wanted, disk, device)?;
+    let survey = survey::survey_disk(&site, order)?;
     let Choice { form, mut recognised, mut warnings } = choose(order, &survey)?;
     recognised.iter().for_each(|sign| tracing::info!("{form}, recognised by {sign}"));
     let done = match (form, &order.config_drive, &order.no_cloud) {
-        (Form::BootPartition, ..) => Some(boot::hand_over(&site, &order.boot)?),
-        (Form::ConfigDrive, Some(drive), _) => Some(drive::hand_over(&site, CONFIG_DRIVE, drive)?),
-        (Form::NoCloud, _, Some(drive)) => Some(drive::hand_over(&site, NO_CLOUD, drive)?),
-        (Form::KernelArguments, ..) => None,
-        (Form::Auto | Form::ConfigDrive | Form::NoCloud, ..) => bail!("the plan has nothing for {form}"),
+        (HandOffForm::BootPartition, ..) => Some(boot::hand_over(&site, &order.boot)?),
+        (HandOffForm::ConfigDrive, Some(drive), _) => Some(drive::hand_over(&site, CONFIG_DRIVE, drive)?),
+        (HandOffForm::NoCloud, _, Some(drive)) => Some(drive::hand_over(&site, NO_CLOUD, drive)?),
+        (HandOffForm::KernelArguments, ..) => None,
+        (HandOffForm::Auto | HandOffForm::ConfigDrive | HandOffForm::NoCloud, ..) => {
+            bail!("the plan has nothing for {form}")
+        }
     };
     let label = match form {
-        Form::ConfigDrive => Some(CONFIG_DRIVE),
-        Form::NoCloud => Some(NO_CLOUD),
-        Form::Auto | Form::BootPartition | Form::KernelArguments => None,
+        HandOffForm::ConfigDrive => Some(CONFIG_DRIVE),
+        HandOffForm::NoCloud => Some(NO_CLOUD),
+        HandOffForm::Auto | HandOffForm::BootPartition | HandOffForm::KernelArguments => None,
     };
     warnings.extend(label.into_iter().flat_map(|label| elsewhere::warnings(&site, label)));
     let arguments = order.arguments_for(form);
@@ -98,21 +100,21 @@ fn hand_over(
         words.truncate(HAND_OFF_WORDS_MAX);
     }
     // Arguments alone have their files with the boot loader's.
-    let of_loader = loader.first().map(|first| Done {
+    let of_loader = loader.first().map(|first| HandOffReadBack {
         device: first.device.clone(),
         filesystem: first.filesystem.clone(),
         files: Vec::new(),
     });
     let done = done.or(of_loader).ok_or_else(|| anyhow!("the hand-off has no kernel arguments to set"))?;
-    let Done { device, filesystem, files } = done;
+    let HandOffReadBack { device, filesystem, files } = done;
     let (disk, form) = (wanted.clone(), is_typed.then_some(form));
     Ok(Evidence::FilesHandedOff { disk, device, filesystem, files, form, recognised, warnings, loader })
 }
 
 /// Steps before this one have reached their ends: what one of them wrote was read back.
-fn check_written(job: &Job<'_>, wanted: &DiskIdentity) -> anyhow::Result<()> {
+fn check_written(job: &StepContext<'_>, wanted: &DiskIdentity) -> anyhow::Result<()> {
     let before = usize::try_from(job.index).unwrap_or(usize::MAX);
-    let writes = |step: &Step| matches!(step, Step::WriteImage { disk, .. } if disk == wanted);
+    let writes = |step: &PlanStep| matches!(step, PlanStep::WriteImage { disk, .. } if disk == wanted);
     if job.steps.iter().take(before).any(writes) {
         return Ok(());
     }
@@ -122,17 +124,18 @@ fn check_written(job: &Job<'_>, wanted: &DiskIdentity) -> anyhow::Result<()> {
     )
 }
 
-fn choose(order: &Order, survey: &Survey) -> anyhow::Result<Choice> {
+fn choose(order: &HandOffOrder, survey: &HandOffSurvey) -> anyhow::Result<Choice> {
     match order.form {
-        Form::Auto => Ok(recognise::choose(&survey.signs, &order.offers, order.reader)?),
-        form @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
-            Ok(Choice { form, recognised: Vec::new(), warnings: Vec::new() })
-        }
+        HandOffForm::Auto => Ok(form_detection::choose(&survey.signs, &order.offers, order.reader)?),
+        form @ (HandOffForm::BootPartition
+        | HandOffForm::KernelArguments
+        | HandOffForm::ConfigDrive
+        | HandOffForm::NoCloud) => Ok(Choice { form, recognised: Vec::new(), warnings: Vec::new() }),
     }
 }
 
 /// An installation without its configuration must not boot. Says what became of the disk.
-fn clear(job: &Job<'_>, wanted: &DiskIdentity) -> String {
+fn clear(job: &StepContext<'_>, wanted: &DiskIdentity) -> String {
     let cleared = job
         .open(wanted)
         .map_err(|failure| failure.error)

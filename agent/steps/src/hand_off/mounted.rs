@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use firesteel_host::Host;
-use firesteel_os::beneath::Folder;
+use firesteel_os::confined_folder::Folder;
 
 struct Mounted<'a> {
     host: &'a dyn Host,

@@ -4,23 +4,24 @@
 
 use firesteel_images::write::gpt::Partition;
 use firesteel_wire::{
-    hand_off::Form,
+    hand_off::HandOffForm,
     limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX},
 };
 
 use super::{
-    order::{Order, SurveyScope, is_some},
-    site::Site,
+    order::{HandOffOrder, SurveyScope, is_some},
     tree::{SurveyedVolume, VolumeTree, in_volume},
+    written_disk::HandOffDisk,
 };
 use crate::{
-    disk::boot_partition::{Found, find_boot},
+    disk::boot_partition::{MountablePartition, find_boot},
     filesystem::is_readable,
     forms::{
-        arguments, bls, grub, grubenv,
-        recognise::{self, CloudInit, Signs, cloud_sources, told},
+        arguments, bls,
+        form_detection::{self, CloudInit, ImageEvidence, cloud_sources, printable},
+        grub, grubenv,
     },
-    gate::Stop,
+    gate::GateStop,
 };
 
 /// Filesystems that are looked into; the images with most partitions have ten.
@@ -38,43 +39,43 @@ const ROOTS: [&str; 3] = ["", "root/", "@/"];
 
 /// What a boot loader's file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LoaderFileKind {
     Entry,
     Script,
     Environment,
 }
 
 /// A boot loader's file as it was read.
-pub(super) struct LoaderFile {
-    /// Place of its volume in [`Survey::volumes`].
+pub(super) struct SurveyedLoaderFile {
+    /// Place of its volume in [`HandOffSurvey::volumes`].
     pub(super) volume: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: LoaderFileKind,
     pub(super) path: String,
     /// `None`: it is not text.
     pub(super) text: Option<String>,
 }
 
 #[derive(Default)]
-pub(super) struct Survey {
-    pub(super) signs: Signs,
+pub(super) struct HandOffSurvey {
+    pub(super) signs: ImageEvidence,
     pub(super) volumes: Vec<SurveyedVolume>,
-    pub(super) files: Vec<LoaderFile>,
+    pub(super) files: Vec<SurveyedLoaderFile>,
     /// Folders and files of boot loaders that the medium or the filesystem does not give, and why.
     pub(super) unlisted: Vec<String>,
     /// Volumes with unified kernel images, whose arguments are sealed in them.
     pub(super) sealed: Vec<String>,
 }
 
-impl Survey {
-    pub(super) fn name_of(&self, file: &LoaderFile) -> String {
-        format!("{} on {}", told(&file.path), self.volumes[file.volume].name)
+impl HandOffSurvey {
+    pub(super) fn name_of(&self, file: &SurveyedLoaderFile) -> String {
+        format!("{} on {}", printable(&file.path), self.volumes[file.volume].name)
     }
 }
 
 /// # Errors
 /// When the plan is to stop: a hostile filesystem takes minutes of a slow disk, and there may be many.
-pub(super) fn look(site: &Site<'_>, order: &Order) -> Result<Survey, Stop> {
-    let (scope, mut survey) = (order.scope(), Survey::default());
+pub(super) fn survey_disk(site: &HandOffDisk<'_>, order: &HandOffOrder) -> Result<HandOffSurvey, GateStop> {
+    let (scope, mut survey) = (order.scope(), HandOffSurvey::default());
     if scope == SurveyScope::Nothing {
         return Ok(survey);
     }
@@ -82,40 +83,43 @@ pub(super) fn look(site: &Site<'_>, order: &Order) -> Result<Survey, Stop> {
     survey.signs.has_boot_partition = find_boot(site.reader(), &site.table).is_ok();
     let mut foreign = Vec::new();
     for partition in &site.table.partitions {
-        site.job.gate.check_told()?;
+        site.job.gate.check_stop()?;
         let found = site.found.iter().find(|found| found.partition.number == partition.number);
         label(&mut survey.signs, partition, found);
         match found {
             None => {
                 let name = name(partition);
-                survey.signs.unread.push(format!("{name}, {:?}, has no known filesystem", told(&partition.name)));
+                survey.signs.unread.push(format!("{name}, {:?}, has no known filesystem", printable(&partition.name)));
             }
             Some(found) if found.filesystem.kind == "iso9660" => {}
-            Some(found) if is_readable(found.filesystem.kind) => look_into(site, found, scope, &mut survey),
+            Some(found) if is_readable(found.filesystem.kind) => survey_volume(site, found, scope, &mut survey),
             Some(found) => foreign.push(found),
         }
     }
     if needs_foreign(order, &survey.signs) {
         for found in foreign {
-            site.job.gate.check_told()?;
-            look_into(site, found, scope, &mut survey);
+            site.job.gate.check_stop()?;
+            survey_volume(site, found, scope, &mut survey);
         }
     }
     // A sign may lie there as well.
-    let Survey { unlisted, signs, .. } = &mut survey;
-    unlisted.iter().for_each(|why| tell(&mut signs.unread, why.clone()));
+    let HandOffSurvey { unlisted, signs, .. } = &mut survey;
+    unlisted.iter().for_each(|why| add_reason(&mut signs.unread, why.clone()));
     Ok(survey)
 }
 
 /// Whether the filesystems that only the kernel reads are looked into: where the form is not decided without them, or a
 /// boot loader's file may lie on one whose arguments change in that form.
-fn needs_foreign(order: &Order, signs: &Signs) -> bool {
-    let chosen = || recognise::choose(signs, &order.offers, order.reader);
+fn needs_foreign(order: &HandOffOrder, signs: &ImageEvidence) -> bool {
+    let chosen = || form_detection::choose(signs, &order.offers, order.reader);
     match order.form {
-        Form::Auto => !signs.is_decided() || chosen().is_ok_and(|choice| is_some(&order.arguments_for(choice.form))),
-        form @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
-            is_some(&order.arguments_for(form))
+        HandOffForm::Auto => {
+            !signs.is_decided() || chosen().is_ok_and(|choice| is_some(&order.arguments_for(choice.form)))
         }
+        form @ (HandOffForm::BootPartition
+        | HandOffForm::KernelArguments
+        | HandOffForm::ConfigDrive
+        | HandOffForm::NoCloud) => is_some(&order.arguments_for(form)),
     }
 }
 
@@ -123,14 +127,14 @@ pub(super) fn name(partition: &Partition) -> String {
     format!("partition {}", partition.number)
 }
 
-fn label(signs: &mut Signs, partition: &Partition, found: Option<&Found>) {
-    let mut labels: Vec<String> = found.map(|found| told(&found.filesystem.label)).into_iter().collect();
-    labels.push(told(&partition.name));
+fn label(signs: &mut ImageEvidence, partition: &Partition, found: Option<&MountablePartition>) {
+    let mut labels: Vec<String> = found.map(|found| printable(&found.filesystem.label)).into_iter().collect();
+    labels.push(printable(&partition.name));
     labels.dedup();
     signs.labels.extend(labels.into_iter().filter(|label| !label.is_empty()).map(|label| (label, name(partition))));
 }
 
-fn look_into(site: &Site<'_>, found: &Found, scope: SurveyScope, survey: &mut Survey) {
+fn survey_volume(site: &HandOffDisk<'_>, found: &MountablePartition, scope: SurveyScope, survey: &mut HandOffSurvey) {
     let kind = found.filesystem.kind;
     let volume = SurveyedVolume { place: found.place.clone(), kind, name: name(&found.partition) };
     if survey.volumes.len() == VOLUMES_MAX {
@@ -149,41 +153,41 @@ fn look_into(site: &Site<'_>, found: &Found, scope: SurveyScope, survey: &mut Su
         let why = format!("{} ({kind}): {}", volume.name, reason(&error));
         if is_readable(kind) {
             // The boot loader may read what is not read here.
-            tell(&mut survey.unlisted, why.clone());
+            add_reason(&mut survey.unlisted, why.clone());
         }
         survey.signs.unread.push(why);
     }
 }
 
 /// The boot loader's files of one filesystem, each once by whatever name.
-fn files(tree: &VolumeTree<'_>, survey: &mut Survey) {
+fn files(tree: &VolumeTree<'_>, survey: &mut HandOffSurvey) {
     let volume = survey.volumes.len() - 1;
     let mut seen = Vec::new();
     let name = survey.volumes[volume].name.clone();
-    let mut add = |kind: Kind, path: String, unlisted: &mut Vec<String>| {
+    let mut add = |kind: LoaderFileKind, path: String, unlisted: &mut Vec<String>| {
         let number = match tree.file(&path) {
             Ok(Some(number)) => number,
             Ok(None) => return,
-            Err(error) => return tell(unlisted, format!("{} on {name}: {}", told(&path), reason(&error))),
+            Err(error) => return add_reason(unlisted, format!("{} on {name}: {}", printable(&path), reason(&error))),
         };
         if seen.contains(&number) {
             return;
         }
         if let Some(why) = is_full(&survey.files) {
-            return tell(unlisted, why);
+            return add_reason(unlisted, why);
         }
         seen.push(number);
         let read = tree.read(&path, FILE_BYTES_MAX + 1).unwrap_or_else(|error| {
-            tell(unlisted, format!("{} on {name}: {}", told(&path), reason(&error)));
+            add_reason(unlisted, format!("{} on {name}: {}", printable(&path), reason(&error)));
             Vec::new()
         });
         let text = Some(read).filter(|read| read.len() as u64 <= FILE_BYTES_MAX);
         let text = text.and_then(|read| String::from_utf8(read).ok());
-        survey.files.push(LoaderFile { volume, kind, path, text });
+        survey.files.push(SurveyedLoaderFile { volume, kind, path, text });
     };
     let list = |path: &str, unlisted: &mut Vec<String>| {
         tree.names(path, NAMES_MAX).unwrap_or_else(|error| {
-            tell(unlisted, format!("/{} on {name}: {}", told(path), reason(&error)));
+            add_reason(unlisted, format!("/{} on {name}: {}", printable(path), reason(&error)));
             Vec::new()
         })
     };
@@ -192,7 +196,7 @@ fn files(tree: &VolumeTree<'_>, survey: &mut Survey) {
     for top in &tops {
         for entry in list(&format!("{top}loader/entries"), &mut survey.unlisted) {
             if entry.ends_with(".conf") {
-                add(Kind::Entry, format!("{top}loader/entries/{entry}"), &mut survey.unlisted);
+                add(LoaderFileKind::Entry, format!("{top}loader/entries/{entry}"), &mut survey.unlisted);
             }
         }
         let mut folders: Vec<String> = ["grub", "grub2"].map(|grub| format!("{top}{grub}")).into();
@@ -207,14 +211,14 @@ fn files(tree: &VolumeTree<'_>, survey: &mut Survey) {
             folders.extend(vendors.into_iter().map(|vendor| format!("{top}{efi}/{vendor}")));
         }
         for grub in folders {
-            add(Kind::Script, format!("{grub}/grub.cfg"), &mut survey.unlisted);
-            add(Kind::Environment, format!("{grub}/grubenv"), &mut survey.unlisted);
+            add(LoaderFileKind::Script, format!("{grub}/grub.cfg"), &mut survey.unlisted);
+            add(LoaderFileKind::Environment, format!("{grub}/grubenv"), &mut survey.unlisted);
         }
     }
 }
 
 /// Why no further file is read: what is read of a hostile image must leave room to clear its disk.
-fn is_full(files: &[LoaderFile]) -> Option<String> {
+fn is_full(files: &[SurveyedLoaderFile]) -> Option<String> {
     if files.len() >= LOADER_FILES_MAX {
         return Some(format!("it has more than {LOADER_FILES_MAX} files of boot loaders"));
     }
@@ -229,35 +233,35 @@ fn reason(error: &anyhow::Error) -> String {
 }
 
 /// Each reason once, and not more than are told.
-fn tell(reasons: &mut Vec<String>, why: String) {
+fn add_reason(reasons: &mut Vec<String>, why: String) {
     if reasons.len() < HAND_OFF_WORDS_MAX && !reasons.contains(&why) {
         reasons.push(why);
     }
 }
 
 /// What one filesystem says of the form that its image wants.
-fn signs(tree: &VolumeTree<'_>, survey: &mut Survey) {
+fn signs(tree: &VolumeTree<'_>, survey: &mut HandOffSurvey) {
     let volume = survey.volumes.len() - 1;
     let own = survey.files.iter().filter(|file| file.volume == volume);
     for file in own {
         let place = survey.name_of(file);
         let text = file.text.as_deref().unwrap_or_default();
         match file.kind {
-            Kind::Entry => survey.signs.read_arguments(&place, bls::arguments_of(text)),
-            Kind::Script => {
+            LoaderFileKind::Entry => survey.signs.read_arguments(&place, bls::arguments_of(text)),
+            LoaderFileKind::Script => {
                 let words = grub::arguments_of_script(text);
                 survey.signs.read_arguments(&place, words.iter().map(String::as_str));
             }
-            Kind::Environment => {
+            LoaderFileKind::Environment => {
                 let value = grubenv::get(text, bls::KERNELOPTS).ok().flatten().unwrap_or_default();
-                survey.signs.read_arguments(&place, arguments::words(&value).unwrap_or_default());
+                survey.signs.read_arguments(&place, arguments::split_arguments(&value).unwrap_or_default());
             }
         }
     }
     let name = &survey.volumes[volume].name;
     match tree.file("ignition.firstboot") {
         Ok(found) => survey.signs.ignition.extend(found.map(|_| name.clone())),
-        Err(error) => tell(&mut survey.signs.unread, format!("ignition.firstboot on {name}: {}", reason(&error))),
+        Err(error) => add_reason(&mut survey.signs.unread, format!("ignition.firstboot on {name}: {}", reason(&error))),
     }
     for root in ROOTS {
         if let Some(cloud_init) = cloud_init(tree, root, name, &mut survey.signs.unread) {
@@ -273,7 +277,7 @@ fn cloud_init(tree: &VolumeTree<'_>, root: &str, volume: &str, unread: &mut Vec<
     match cloud_init_at(tree, &main) {
         Ok(sources) => Some(CloudInit { place: format!("{main} on {volume}"), sources: sources? }),
         Err(error) => {
-            tell(unread, format!("cloud-init in {main} on {volume}: {}", reason(&error)));
+            add_reason(unread, format!("cloud-init in {main} on {volume}: {}", reason(&error)));
             None
         }
     }
@@ -307,20 +311,20 @@ mod tests {
     use std::fs;
 
     use firesteel_host::PartitionPlace;
-    use firesteel_os::beneath::Folder;
+    use firesteel_os::confined_folder::Folder;
 
     use super::*;
     use crate::{filesystem::tests::MemoryDisk, forms::fat::build};
 
     /// The files of a filesystem with these entries, each of as many bytes.
-    fn with_entries(count: usize, bytes: usize) -> Survey {
+    fn with_entries(count: usize, bytes: usize) -> HandOffSurvey {
         let root = tempfile::tempdir().unwrap();
         let entries = root.path().join("loader/entries");
         fs::create_dir_all(&entries).unwrap();
         (0..count).for_each(|number| fs::write(entries.join(format!("{number}.conf")), "#".repeat(bytes)).unwrap());
         let place = PartitionPlace { number: 2, offset_bytes: 0, size_bytes: 0 };
         let volume = SurveyedVolume { place, kind: "xfs", name: "partition 2".into() };
-        let mut survey = Survey { volumes: vec![volume], ..Survey::default() };
+        let mut survey = HandOffSurvey { volumes: vec![volume], ..HandOffSurvey::default() };
         files(&VolumeTree::Mounted(&Folder::open(root.path()).unwrap()), &mut survey);
         survey
     }
@@ -369,7 +373,7 @@ mod tests {
     #[test]
     fn reasons_are_bounded_too() {
         let mut reasons = Vec::new();
-        (0..10_000).for_each(|number| tell(&mut reasons, format!("{number} cannot be read")));
+        (0..10_000).for_each(|number| add_reason(&mut reasons, format!("{number} cannot be read")));
         assert_eq!(reasons.len(), HAND_OFF_WORDS_MAX);
     }
 }

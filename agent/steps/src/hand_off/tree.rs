@@ -3,9 +3,9 @@
 
 use anyhow::Context;
 use firesteel_host::PartitionPlace;
-use firesteel_os::beneath::{Folder, is_absent};
+use firesteel_os::confined_folder::{Folder, is_absent};
 
-use super::{mounted::within, site::Site};
+use super::{mounted::within, written_disk::HandOffDisk};
 use crate::filesystem::{self, FilesystemError, ImageFilesystem, PartitionBytes};
 
 /// A filesystem that was looked into.
@@ -27,7 +27,7 @@ pub(super) type FileNumber = (u64, u64);
 
 /// Works with the files of a filesystem. The kernel mounts it only where nothing else reads its kind.
 pub(super) fn in_volume<T>(
-    site: &Site<'_>,
+    site: &HandOffDisk<'_>,
     volume: &SurveyedVolume,
     work: impl FnOnce(&VolumeTree<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {

@@ -1,7 +1,7 @@
 //! A BMC with IPMI 2.0 over LAN and a memory, for tests of whatever drives one.
 //!
 //! [`FakeIpmi::answer`] is pure: a datagram in, datagrams out, from a state that tests read and change;
-//! [`FakeIpmi::serve`] puts it behind a socket. [`Fault`]s are those of real BMCs and of the way to them.
+//! [`FakeIpmi::serve`] puts it behind a socket. [`IpmiFault`]s are those of real BMCs and of the way to them.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firesteel_bmc::{
-    Credentials,
+    BmcCredentials,
     ipmi::{
-        command::{ANSWER, BootFlags, Control, completion, number},
+        command::{ANSWER, BootFlags, ChassisControl, completion, number},
         fru,
-        packet::{self, DATAGRAM_BYTES_MAX, Frame, Message, payload},
+        packet::{self, DATAGRAM_BYTES_MAX, IpmiFrame, IpmiMessage, payload},
         sol,
-        suite::{Keys, Numbers, Random, Suite, is_same},
+        suite::{IpmiSessionKeys, Numbers, SessionRandom, Suite, is_same},
     },
 };
 use tokio::net::UdpSocket;
@@ -25,7 +25,7 @@ const SAY_AGAIN: Duration = Duration::from_millis(20);
 
 /// How a BMC, or the way to it, may misbehave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum IpmiFault {
     /// Nothing is heard of it.
     Silent,
     /// Of so many datagrams each way, one is lost.
@@ -64,8 +64,8 @@ pub enum Fault {
 
 /// What a test reads and changes.
 #[derive(Debug)]
-pub struct State {
-    pub credentials: Credentials,
+pub struct FakeIpmiState {
+    pub credentials: BmcCredentials,
     pub suites: Vec<Suite>,
     pub is_on: bool,
     pub boot_flags: [u8; 5],
@@ -75,7 +75,7 @@ pub struct State {
     pub inventory: Vec<u8>,
     /// Most bytes of the inventory in one answer.
     pub fru_bytes_max: u8,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<IpmiFault>,
     /// `function command` of each request that was taken, in order.
     pub requests: Vec<(u8, u8)>,
     /// What the serial port has to say, a packet each, where it can be listened to.
@@ -89,17 +89,17 @@ pub struct State {
     /// Set-ups that were begun.
     pub opened: u32,
     /// In the order in which they were opened.
-    sessions: Vec<Session>,
-    random: Random,
+    sessions: Vec<FakeIpmiSession>,
+    random: SessionRandom,
     datagrams: usize,
     /// Repetitions that are still on their way.
     late: Vec<Vec<u8>>,
-    listener: Option<Listener>,
+    listener: Option<FakeSolListener>,
 }
 
 /// Who listens to the serial port.
 #[derive(Debug)]
-struct Listener {
+struct FakeSolListener {
     /// The BMC's number of the session.
     session: u32,
     /// Of the last packet, 1 to 15.
@@ -111,28 +111,28 @@ struct Listener {
 }
 
 #[derive(Debug)]
-struct Session {
+struct FakeIpmiSession {
     numbers: Numbers,
-    keys: Option<Keys>,
+    keys: Option<IpmiSessionKeys>,
     is_active: bool,
     sequence: u32,
     /// The last request and its answer: a repetition is not done again.
-    answered: Option<(Message, Vec<u8>)>,
+    answered: Option<(IpmiMessage, Vec<u8>)>,
 }
 
 /// A handle; clones share one state.
 #[derive(Clone, Debug)]
-pub struct FakeIpmi(Arc<Mutex<State>>);
+pub struct FakeIpmi(Arc<Mutex<FakeIpmiState>>);
 
 impl FakeIpmi {
     /// A system that is off. The same seed gives the same bytes.
     #[must_use]
-    pub fn new(credentials: Credentials, seed: u8) -> Self {
-        let mut random = Random::from_seed(&[seed; 32]);
+    pub fn new(credentials: BmcCredentials, seed: u8) -> Self {
+        let mut random = SessionRandom::from_seed(&[seed; 32]);
         let mut guid = random.draw();
         // Of version 4, in SMBIOS' order; no other order makes a UUID of it.
         (guid[6], guid[7], guid[8], guid[9]) = (0xf0, 0x4f, 0x80, 0xf0);
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(FakeIpmiState {
             credentials,
             suites: Suite::ALL.to_vec(),
             is_on: false,
@@ -157,7 +157,7 @@ impl FakeIpmi {
     }
 
     /// The state, locked: do not hold it across a request.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, FakeIpmiState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,7 +177,9 @@ impl FakeIpmi {
                 received = socket.recv_from(&mut buffer) => {
                     let Ok((length, from)) = received else { return };
                     let datagram = &buffer[..length];
-                    if let Ok(Frame::Sealed { session, .. } | Frame::Console { session, .. }) = packet::frame(datagram) {
+                    if let Ok(IpmiFrame::Sealed { session, .. } | IpmiFrame::Console { session, .. }) =
+                        packet::frame(datagram)
+                    {
                         places.insert(session, from);
                     }
                     self.answer(datagram).into_iter().map(|answer| (answer, from)).collect()
@@ -185,7 +187,7 @@ impl FakeIpmi {
                 _ = pause.tick() => {
                     let mut state = self.state();
                     let to = state.listener.as_ref().and_then(|listener| places.get(&listener.session).copied());
-                    let said = if state.has(&Fault::Silent) { None } else { state.say() };
+                    let said = if state.has(&IpmiFault::Silent) { None } else { state.next_console_packet() };
                     said.zip(to).into_iter().collect()
                 }
             };
@@ -198,8 +200,8 @@ impl FakeIpmi {
     }
 }
 
-impl State {
-    fn has(&self, fault: &Fault) -> bool {
+impl FakeIpmiState {
+    fn has(&self, fault: &IpmiFault) -> bool {
         self.faults.contains(fault)
     }
 
@@ -241,32 +243,32 @@ impl State {
     fn is_lost(&mut self) -> bool {
         self.datagrams += 1;
         let datagrams = self.datagrams;
-        self.faults.iter().any(|fault| matches!(fault, Fault::Loses(of) if datagrams.is_multiple_of(*of)))
+        self.faults.iter().any(|fault| matches!(fault, IpmiFault::Loses(of) if datagrams.is_multiple_of(*of)))
     }
 
     fn answer(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
-        if self.has(&Fault::Silent) || self.is_lost() {
+        if self.has(&IpmiFault::Silent) || self.is_lost() {
             return Vec::new();
         }
         let answer = self.respond(datagram);
         let is_listener = match packet::frame(datagram) {
-            Ok(Frame::Sealed { session, .. } | Frame::Console { session, .. }) => self.listens(session),
-            Ok(Frame::Bare { .. } | Frame::Plain { .. }) | Err(_) => false,
+            Ok(IpmiFrame::Sealed { session, .. } | IpmiFrame::Console { session, .. }) => self.listens(session),
+            Ok(IpmiFrame::Bare { .. } | IpmiFrame::Plain { .. }) | Err(_) => false,
         };
-        let said = if is_listener { self.say() } else { None };
+        let said = if is_listener { self.next_console_packet() } else { None };
         let Some(answer) = answer else { return said.into_iter().collect() };
         if self.is_lost() {
             return Vec::new();
         }
         let mut answers = Vec::new();
-        if self.has(&Fault::Malformed) {
+        if self.has(&IpmiFault::Malformed) {
             let mut turned = answer.clone();
             let at = turned.len() - 3;
             turned[at] ^= 0x10;
             answers.extend([answer[..answer.len() / 2].to_vec(), Vec::new(), vec![0xff; 2000], turned]);
         }
         answers.push(answer.clone());
-        if self.has(&Fault::Repeats) {
+        if self.has(&IpmiFault::Repeats) {
             answers.append(&mut self.late);
             self.late.push(answer);
         }
@@ -275,7 +277,7 @@ impl State {
     }
 
     /// What the serial port says to who listens, again as long as it is not acknowledged.
-    fn say(&mut self) -> Option<Vec<u8>> {
+    fn next_console_packet(&mut self) -> Option<Vec<u8>> {
         let listener = self.listener.as_mut()?;
         let id = listener.session;
         let text = if listener.is_ending {
@@ -309,38 +311,39 @@ impl State {
 
     fn respond(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
         match packet::frame(datagram).ok()? {
-            Frame::Bare { message } => {
-                let request = Message::read(message).ok()?;
+            IpmiFrame::Bare { message } => {
+                let request = IpmiMessage::read(message).ok()?;
                 let data = self.capabilities(&request);
                 Some(packet::bare(&answer_to(&request, &data).write()))
             }
-            Frame::Plain { payload_type: payload::OPEN_REQUEST, payload } => self.open(payload),
-            Frame::Plain { payload_type: payload::RAKP_1, payload } => self.rakp1(payload),
-            Frame::Plain { payload_type: payload::RAKP_3, payload } => self.rakp3(payload),
-            Frame::Plain { .. } => None,
-            Frame::Sealed { session, .. } => self.in_session(session, datagram),
-            Frame::Console { session, .. } => {
+            IpmiFrame::Plain { payload_type: payload::OPEN_REQUEST, payload } => self.open(payload),
+            IpmiFrame::Plain { payload_type: payload::RAKP_1, payload } => self.rakp1(payload),
+            IpmiFrame::Plain { payload_type: payload::RAKP_3, payload } => self.rakp3(payload),
+            IpmiFrame::Plain { .. } => None,
+            IpmiFrame::Sealed { session, .. } => self.in_session(session, datagram),
+            IpmiFrame::Console { session, .. } => {
                 self.acknowledged(session, datagram);
                 None
             }
         }
     }
 
-    fn capabilities(&mut self, request: &Message) -> Vec<u8> {
+    fn capabilities(&mut self, request: &IpmiMessage) -> Vec<u8> {
         if (request.function, request.command) != (0x06, number::AUTHENTICATION_CAPABILITIES) {
             return vec![completion::INVALID_COMMAND];
         }
-        let (types, extended) = if self.has(&Fault::OldVersion) { (0x04, 0x01) } else { (0x80, 0x03) };
-        let status = if self.has(&Fault::BmcKey) { 0x24 } else { 0x04 };
+        let (types, extended) = if self.has(&IpmiFault::OldVersion) { (0x04, 0x01) } else { (0x80, 0x03) };
+        let status = if self.has(&IpmiFault::BmcKey) { 0x24 } else { 0x04 };
         vec![completion::DONE, 1, types, status, extended, 0, 0, 0, 0]
     }
 
     fn open(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let text: &[u8; 32] = text.first_chunk()?;
-        let refuse =
-            |status: u8| Some(packet::plain(payload::OPEN_ANSWER, &[&[text[0], status, 0, 0], &text[4..8]].concat()));
+        let refuse = |status: u8| {
+            Some(packet::encode_plain(payload::OPEN_ANSWER, &[&[text[0], status, 0, 0], &text[4..8]].concat()))
+        };
         for fault in &self.faults {
-            if let Fault::RefusesSession(status) = fault {
+            if let IpmiFault::RefusesSession(status) = fault {
                 return refuse(*status);
             }
         }
@@ -349,7 +352,7 @@ impl State {
         }
         let wanted = [text[12], text[20], text[28]];
         let known = self.suites.iter().copied().find(|suite| suite.algorithms() == wanted);
-        let chosen = self.suites.first().copied().filter(|_| self.has(&Fault::ChoosesSuite));
+        let chosen = self.suites.first().copied().filter(|_| self.has(&IpmiFault::ChoosesSuite));
         let Some(suite) = known.or(chosen) else { return refuse(0x11) };
         self.opened += 1;
         let bmc_id = 0x1000 + self.opened;
@@ -363,24 +366,24 @@ impl State {
             role: 0,
             name: Vec::new(),
         };
-        self.sessions.push(Session { numbers, keys: None, is_active: false, sequence: 0, answered: None });
+        self.sessions.push(FakeIpmiSession { numbers, keys: None, is_active: false, sequence: 0, answered: None });
         let mut algorithms = text[8..].to_vec();
         for (at, number) in [4, 12, 20].into_iter().zip(suite.algorithms()) {
             algorithms[at] = number;
         }
         let text = [&[text[0], 0, 4, 0], &text[4..8], &bmc_id.to_le_bytes(), &algorithms];
-        Some(packet::plain(payload::OPEN_ANSWER, &text.concat()))
+        Some(packet::encode_plain(payload::OPEN_ANSWER, &text.concat()))
     }
 
-    fn session(&mut self, id: &[u8]) -> Option<&mut Session> {
+    fn session(&mut self, id: &[u8]) -> Option<&mut FakeIpmiSession> {
         let id = u32::from_le_bytes(id.try_into().ok()?);
         self.sessions.iter_mut().find(|session| session.numbers.bmc_id == id)
     }
 
     fn rakp1(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let (head, name) = text.split_first_chunk::<28>()?;
-        let refuse = |status: u8| Some(packet::plain(payload::RAKP_2, &[head[0], status, 0, 0, 0, 0, 0, 0]));
-        let Credentials { username, password } = self.credentials.clone();
+        let refuse = |status: u8| Some(packet::encode_plain(payload::RAKP_2, &[head[0], status, 0, 0, 0, 0, 0, 0]));
+        let BmcCredentials { username, password } = self.credentials.clone();
         let Some(session) = self.session(&head[4..8]) else { return refuse(0x02) };
         let numbers = &mut session.numbers;
         numbers.console_random.copy_from_slice(&head[8..24]);
@@ -398,14 +401,14 @@ impl State {
             &numbers.bmc_guid,
             &numbers.rakp2(password.as_bytes()),
         ];
-        Some(packet::plain(payload::RAKP_2, &text.concat()))
+        Some(packet::encode_plain(payload::RAKP_2, &text.concat()))
     }
 
     fn rakp3(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let (head, code) = text.split_first_chunk::<8>()?;
-        let refuse = |status: u8| Some(packet::plain(payload::RAKP_4, &[head[0], status, 0, 0, 0, 0, 0, 0]));
+        let refuse = |status: u8| Some(packet::encode_plain(payload::RAKP_4, &[head[0], status, 0, 0, 0, 0, 0, 0]));
         let password = self.credentials.password.clone();
-        if let Some(at) = self.faults.iter().position(|fault| *fault == Fault::ForgetsSetUp) {
+        if let Some(at) = self.faults.iter().position(|fault| *fault == IpmiFault::ForgetsSetUp) {
             self.faults.remove(at);
             self.forget_sessions();
         }
@@ -421,22 +424,22 @@ impl State {
         let text = [&[head[0], 0, 0, 0][..], &numbers.console_id.to_le_bytes(), &rakp4].concat();
         session.keys = Some(keys);
         session.is_active = true;
-        Some(packet::plain(payload::RAKP_4, &text))
+        Some(packet::encode_plain(payload::RAKP_4, &text))
     }
 
     fn in_session(&mut self, id: u32, datagram: &[u8]) -> Option<Vec<u8>> {
         let session = self.session(&id.to_le_bytes())?;
         let keys = session.keys.clone()?;
-        let request = Message::read(&packet::open(datagram, &keys).ok()?).ok()?;
+        let request = IpmiMessage::read(&packet::open(datagram, &keys).ok()?).ok()?;
         let known = session.answered.as_ref().filter(|(message, _)| *message == request).map(|(_, data)| data.clone());
         let data = known.unwrap_or_else(|| self.perform(&request));
         let iv = self.random.draw();
-        let is_forged = self.has(&Fault::Forged);
+        let is_forged = self.has(&IpmiFault::Forged);
         let is_close = (request.function, request.command) == (0x06, number::CLOSE_SESSION);
         if data[0] == completion::DONE {
             match (request.function, request.command) {
                 (0x06, number::ACTIVATE_PAYLOAD) => {
-                    self.listener = Some(Listener { session: id, number: 0, open: None, is_ending: false });
+                    self.listener = Some(FakeSolListener { session: id, number: 0, open: None, is_ending: false });
                 }
                 (0x06, number::DEACTIVATE_PAYLOAD) => self.listener = None,
                 (0x06, number::CLOSE_SESSION) if self.listens(id) => self.listener = None,
@@ -458,15 +461,15 @@ impl State {
     }
 
     /// A completion code and data.
-    fn perform(&mut self, request: &Message) -> Vec<u8> {
+    fn perform(&mut self, request: &IpmiMessage) -> Vec<u8> {
         self.requests.push((request.function, request.command));
         for fault in &mut self.faults {
-            if let Fault::Completes(function, command, code) = fault
+            if let IpmiFault::Completes(function, command, code) = fault
                 && (*function, *command) == (request.function, request.command)
             {
                 return vec![*code];
             }
-            if let Fault::Busy(times) = fault
+            if let IpmiFault::Busy(times) = fault
                 && *times > 0
             {
                 *times -= 1;
@@ -478,7 +481,7 @@ impl State {
             (0x06, number::DEVICE_ID, _) => done(&[0x20, 1, 9, 8, 2, 0, 0, 0, 0, 0, 0]),
             (0x06, number::SYSTEM_GUID, _) => done(&self.guid),
             (0x06, number::SET_PRIVILEGE, [level]) => {
-                if self.has(&Fault::OperatorOnly) && *level > 3 {
+                if self.has(&IpmiFault::OperatorOnly) && *level > 3 {
                     vec![0x81]
                 } else {
                     done(&[*level])
@@ -494,15 +497,15 @@ impl State {
             (0x00, number::CHASSIS_STATUS, _) => done(&[0x60 | u8::from(self.is_on), 0, 0]),
             (0x00, number::CHASSIS_CONTROL, [control]) => self.control(*control),
             (0x00, number::SET_BOOT_OPTIONS, [5, flags @ ..]) => {
-                if !self.has(&Fault::ForgetsBoot) {
+                if !self.has(&IpmiFault::ForgetsBoot) {
                     self.boot_flags = *flags.first_chunk().unwrap_or(&self.boot_flags);
-                    if self.has(&Fault::NeverValid) {
+                    if self.has(&IpmiFault::NeverValid) {
                         self.boot_flags[0] &= 0x7f;
                     }
                 }
                 done(&[])
             }
-            (0x00, number::SET_BOOT_OPTIONS, [3, bits, ..]) if !self.has(&Fault::ClearsFlags) => {
+            (0x00, number::SET_BOOT_OPTIONS, [3, bits, ..]) if !self.has(&IpmiFault::ClearsFlags) => {
                 self.flags_life = *bits;
                 done(&[])
             }
@@ -520,16 +523,16 @@ impl State {
     }
 
     fn control(&mut self, code: u8) -> Vec<u8> {
-        let Some(control) = Control::ALL.into_iter().find(|control| control.code() == code) else {
+        let Some(control) = ChassisControl::ALL.into_iter().find(|control| control.code() == code) else {
             return vec![completion::INVALID_FIELD];
         };
         let is_on = match control {
-            Control::Cycle | Control::Reset if !self.is_on => return vec![0xd5],
-            Control::On | Control::Cycle | Control::Reset => true,
-            Control::Off | Control::Soft => false,
+            ChassisControl::Cycle | ChassisControl::Reset if !self.is_on => return vec![0xd5],
+            ChassisControl::On | ChassisControl::Cycle | ChassisControl::Reset => true,
+            ChassisControl::Off | ChassisControl::Soft => false,
         };
         self.controls.push(code);
-        if !self.has(&Fault::IgnoresPower) {
+        if !self.has(&IpmiFault::IgnoresPower) {
             self.is_on = is_on;
             let flags = BootFlags::read(&[&[1, 5][..], &self.boot_flags].concat());
             // Flags for one boot are used up by it.
@@ -550,6 +553,12 @@ impl State {
     }
 }
 
-fn answer_to(request: &Message, data: &[u8]) -> Message {
-    Message { to: request.from, function: request.function | ANSWER, from: request.to, data: data.to_vec(), ..*request }
+fn answer_to(request: &IpmiMessage, data: &[u8]) -> IpmiMessage {
+    IpmiMessage {
+        to: request.from,
+        function: request.function | ANSWER,
+        from: request.to,
+        data: data.to_vec(),
+        ..*request
+    }
 }

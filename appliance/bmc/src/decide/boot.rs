@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::model::System;
-use crate::outcome::OnceRead;
-use crate::quirks::Quirks;
+use crate::model::RedfishSystem;
+use crate::power_outcome::OverrideReading;
+use crate::quirks::BmcQuirks;
 
 /// From where the next boot comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum NextBootSource {
     Pxe,
     UefiHttp,
     /// A CD; one of virtual media where the BMC has an image in it.
@@ -18,7 +18,7 @@ pub enum Target {
     None,
 }
 
-impl Target {
+impl NextBootSource {
     pub const ALL: [Self; 5] = [Self::Pxe, Self::UefiHttp, Self::Cd, Self::Hdd, Self::None];
 
     #[must_use]
@@ -34,12 +34,12 @@ impl Target {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BootMode {
+pub enum BmcBootMode {
     Uefi,
     Legacy,
 }
 
-impl BootMode {
+impl BmcBootMode {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,19 +61,19 @@ impl BootMode {
 /// An override of where the system boots from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootWish<'a> {
-    pub target: Target,
+    pub target: NextBootSource,
     /// At each boot, not only at the next one.
     pub is_lasting: bool,
     /// `None`: as it is.
-    pub mode: Option<BootMode>,
-    /// What [`Target::UefiHttp`] fetches; without one the URL comes by DHCP.
+    pub mode: Option<BmcBootMode>,
+    /// What [`NextBootSource::UefiHttp`] fetches; without one the URL comes by DHCP.
     pub http_uri: Option<&'a str>,
 }
 
 impl BootWish<'_> {
     /// The next boot, in the mode that is set.
     #[must_use]
-    pub fn once(target: Target) -> Self {
+    pub fn once(target: NextBootSource) -> Self {
         Self { target, is_lasting: false, mode: None, http_uri: None }
     }
 
@@ -86,12 +86,12 @@ impl BootWish<'_> {
 
 /// The service's word for a target: CDs have two.
 #[must_use]
-pub fn target_word(system: &System, target: Target, quirks: Quirks) -> &'static str {
+pub fn target_word(system: &RedfishSystem, target: NextBootSource, quirks: BmcQuirks) -> &'static str {
     let is_offered = |word: &str| {
         let boot = system.boot.as_ref().and_then(|boot| boot.targets_allowed.as_ref());
         boot.is_none_or(|list| list.is_empty() || list.iter().any(|item| item == word))
     };
-    if target == Target::Cd && (quirks.virtual_cd_is_usb_cd && is_offered("UsbCd") || !is_offered("Cd")) {
+    if target == NextBootSource::Cd && (quirks.virtual_cd_is_usb_cd && is_offered("UsbCd") || !is_offered("Cd")) {
         return if is_offered("UsbCd") { "UsbCd" } else { "Cd" };
     }
     target.as_str()
@@ -101,11 +101,11 @@ pub fn target_word(system: &System, target: Target, quirks: Quirks) -> &'static 
 ///
 /// # Errors
 /// What the BMC cannot do, to go after "the BMC cannot".
-pub fn plan_boot(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Result<Value, String> {
+pub fn plan_boot(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks) -> Result<Value, String> {
     let boot = system.boot.clone().unwrap_or_default();
     let allowed = boot.targets_allowed.unwrap_or_default();
     let is_offered = |word: &str| allowed.is_empty() || allowed.iter().any(|item| item == word);
-    let mut body = if wish.target == Target::None {
+    let mut body = if wish.target == NextBootSource::None {
         let target = if quirks.clears_with_pxe { "Pxe" } else { "None" };
         if is_offered(target) {
             json!({"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": target})
@@ -119,12 +119,12 @@ pub fn plan_boot(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Result
             let offered = crate::error::plain_text(&allowed.join(", "));
             return Err(format!("boot from {word}: it offers only {offered}"));
         }
-        if wish.target == Target::UefiHttp && quirks.http_boot_is_cd {
+        if wish.target == NextBootSource::UefiHttp && quirks.http_boot_is_cd {
             return Err("boot by HTTP: it fetches the file itself and attaches it as a CD".to_owned());
         }
         json!({"BootSourceOverrideEnabled": wish.enabled(), "BootSourceOverrideTarget": word})
     };
-    if let (Some(uri), Target::UefiHttp) = (wish.http_uri, wish.target)
+    if let (Some(uri), NextBootSource::UefiHttp) = (wish.http_uri, wish.target)
         && boot.http_boot_uri.is_some()
         && !quirks.ignores_http_boot_uri
     {
@@ -136,7 +136,7 @@ pub fn plan_boot(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Result
             Some(wanted) if quirks.repeats_mode || wanted.as_str() != current => {
                 body["BootSourceOverrideMode"] = wanted.as_str().into();
             }
-            None if quirks.repeats_mode && BootMode::parse(current).is_some() => {
+            None if quirks.repeats_mode && BmcBootMode::parse(current).is_some() => {
                 body["BootSourceOverrideMode"] = current.as_str().into();
             }
             Some(_) | None => {}
@@ -147,21 +147,21 @@ pub fn plan_boot(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Result
 
 /// What the system, read again, says of an override: `None` where it has it, else its own words.
 #[must_use]
-pub fn boot_difference(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Option<String> {
+pub fn boot_difference(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks) -> Option<String> {
     let boot = system.boot.clone().unwrap_or_default();
     let (enabled, target) = (boot.enabled.as_deref(), boot.target.as_deref());
     let is_enabled = matches!(enabled, Some("Once" | "Continuous"));
     let is_set = match wish.target {
-        Target::None => !is_enabled || matches!(target, Some("None" | "Hdd") | None),
-        Target::Pxe | Target::UefiHttp | Target::Cd | Target::Hdd => {
+        NextBootSource::None => !is_enabled || matches!(target, Some("None" | "Hdd") | None),
+        NextBootSource::Pxe | NextBootSource::UefiHttp | NextBootSource::Cd | NextBootSource::Hdd => {
             enabled == Some(wish.enabled())
                 && target.is_some_and(|target| {
                     target == target_word(system, wish.target, quirks) || target == wish.target.as_str()
                 })
         }
     };
-    let is_mode = match (wish.mode, boot.mode.as_deref().and_then(BootMode::parse)) {
-        (Some(wanted), Some(mode)) => wish.target == Target::None || wanted == mode,
+    let is_mode = match (wish.mode, boot.mode.as_deref().and_then(BmcBootMode::parse)) {
+        (Some(wanted), Some(mode)) => wish.target == NextBootSource::None || wanted == mode,
         _ => true,
     };
     if is_set && is_mode {
@@ -174,7 +174,7 @@ pub fn boot_difference(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> 
 
 /// Whether the override that is set outlives the boot that it was set for, and has to be taken back.
 #[must_use]
-pub fn is_boot_stuck(system: &System, quirks: Quirks) -> bool {
+pub fn is_boot_stuck(system: &RedfishSystem, quirks: BmcQuirks) -> bool {
     let boot = system.boot.as_ref();
     let enabled = boot.and_then(|boot| boot.enabled.as_deref());
     let target = boot.and_then(|boot| boot.target.as_deref());
@@ -183,14 +183,14 @@ pub fn is_boot_stuck(system: &System, quirks: Quirks) -> bool {
 
 /// Whether the system shows that there are boot overrides at all.
 #[must_use]
-pub fn shows_overrides(system: &System) -> bool {
+pub fn shows_overrides(system: &RedfishSystem) -> bool {
     let boot = system.boot.clone().unwrap_or_default();
     boot.enabled.is_some() || boot.target.is_some() || boot.targets_allowed.is_some_and(|list| !list.is_empty())
 }
 
 /// The override for a boot into our ramdisk that is still there, in the system's own words.
 #[must_use]
-pub fn boot_left(system: &System) -> Option<String> {
+pub fn boot_left(system: &RedfishSystem) -> Option<String> {
     let boot = system.boot.as_ref()?;
     let (enabled, target) = (boot.enabled.as_deref()?, boot.target.as_deref()?);
     let is_left = matches!(enabled, "Once" | "Continuous") && matches!(target, "Pxe" | "UefiHttp" | "Cd" | "UsbCd");
@@ -199,15 +199,15 @@ pub fn boot_left(system: &System) -> Option<String> {
 
 /// Whether the boot that an override was set for has used it up, as far as the system tells.
 #[must_use]
-pub fn once_read(system: &System, quirks: Quirks) -> OnceRead {
-    let untold = |why: &str| OnceRead::Untold { why: why.to_owned() };
+pub fn once_read(system: &RedfishSystem, quirks: BmcQuirks) -> OverrideReading {
+    let untold = |why: &str| OverrideReading::Untold { why: why.to_owned() };
     if quirks.once_stays {
         return untold("this BMC keeps an override for one boot as one for all boots");
     }
     let enabled = system.boot.as_ref().and_then(|boot| boot.enabled.as_deref());
     match (boot_left(system), enabled) {
-        (Some(seen), _) => OnceRead::Left { seen },
-        (None, Some(_)) => OnceRead::UsedUp,
+        (Some(seen), _) => OverrideReading::Left { seen },
+        (None, Some(_)) => OverrideReading::UsedUp,
         (None, None) => untold("the system does not say whether an override is set"),
     }
 }
@@ -218,7 +218,7 @@ const ETAG_BYTES_MAX: usize = 256;
 /// The If-Match values to try, in order, while the answer is 412 or 428: services differ in which form of their own
 /// ETag they take, whether they want one, and whether theirs is for changes at all.
 #[must_use]
-pub fn etag_ladder(etags: &[String], quirks: Quirks) -> Vec<Option<String>> {
+pub fn etag_ladder(etags: &[String], quirks: BmcQuirks) -> Vec<Option<String>> {
     let is_plain =
         |etag: &&String| etag.len() <= ETAG_BYTES_MAX && etag.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     let etags: Vec<&String> = etags.iter().filter(is_plain).collect();
@@ -241,58 +241,60 @@ pub fn etag_ladder(etags: &[String], quirks: Quirks) -> Vec<Option<String>> {
 mod tests {
     use super::*;
 
-    fn with_boot(boot: Value) -> System {
+    fn with_boot(boot: Value) -> RedfishSystem {
         serde_json::from_value(json!({ "Boot": boot })).unwrap()
     }
 
     #[test]
     fn the_mode_is_sent_where_it_must_change() {
         let system = with_boot(json!({"BootSourceOverrideMode": "UEFI"}));
-        let plan =
-            |mode, quirks| plan_boot(&system, &BootWish { mode, ..BootWish::once(Target::Pxe) }, quirks).unwrap();
+        let plan = |mode, quirks| {
+            plan_boot(&system, &BootWish { mode, ..BootWish::once(NextBootSource::Pxe) }, quirks).unwrap()
+        };
         let plain = json!({"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}});
-        assert_eq!(plan(None, Quirks::default()), plain);
-        assert_eq!(plan(Some(BootMode::Uefi), Quirks::default()), plain);
-        let legacy = plan(Some(BootMode::Legacy), Quirks::default());
+        assert_eq!(plan(None, BmcQuirks::default()), plain);
+        assert_eq!(plan(Some(BmcBootMode::Uefi), BmcQuirks::default()), plain);
+        let legacy = plan(Some(BmcBootMode::Legacy), BmcQuirks::default());
         assert_eq!(legacy["Boot"]["BootSourceOverrideMode"], "Legacy");
-        let repeats = Quirks { repeats_mode: true, ..Quirks::default() };
-        assert_eq!(plan(Some(BootMode::Uefi), repeats)["Boot"]["BootSourceOverrideMode"], "UEFI");
+        let repeats = BmcQuirks { repeats_mode: true, ..BmcQuirks::default() };
+        assert_eq!(plan(Some(BmcBootMode::Uefi), repeats)["Boot"]["BootSourceOverrideMode"], "UEFI");
         assert_eq!(plan(None, repeats)["Boot"]["BootSourceOverrideMode"], "UEFI", "as it is");
-        let wish = BootWish { mode: Some(BootMode::Uefi), ..BootWish::once(Target::Pxe) };
-        let silent = plan_boot(&System::default(), &wish, Quirks::default());
+        let wish = BootWish { mode: Some(BmcBootMode::Uefi), ..BootWish::once(NextBootSource::Pxe) };
+        let silent = plan_boot(&RedfishSystem::default(), &wish, BmcQuirks::default());
         assert_eq!(silent, Ok(plain), "a service that says no mode gets none");
     }
 
     #[test]
     fn once_and_lasting_have_their_words() {
-        let body = plan_boot(&System::default(), &BootWish::once(Target::Cd), Quirks::default()).unwrap();
+        let body =
+            plan_boot(&RedfishSystem::default(), &BootWish::once(NextBootSource::Cd), BmcQuirks::default()).unwrap();
         assert_eq!(body["Boot"]["BootSourceOverrideEnabled"], "Once");
-        let lasting = BootWish { is_lasting: true, ..BootWish::once(Target::Pxe) };
-        let body = plan_boot(&System::default(), &lasting, Quirks::default()).unwrap();
+        let lasting = BootWish { is_lasting: true, ..BootWish::once(NextBootSource::Pxe) };
+        let body = plan_boot(&RedfishSystem::default(), &lasting, BmcQuirks::default()).unwrap();
         assert_eq!(body["Boot"]["BootSourceOverrideEnabled"], "Continuous");
     }
 
     #[test]
     fn a_target_that_is_not_offered_is_an_error_with_the_list() {
         let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Cd"]}));
-        let plan = |target| plan_boot(&system, &BootWish::once(target), Quirks::default());
-        assert!(plan(Target::Pxe).is_ok());
-        assert_eq!(plan(Target::UefiHttp), Err("boot from UefiHttp: it offers only Pxe, Cd".into()));
-        assert!(plan(Target::None).is_ok(), "taking it back is always possible");
+        let plan = |target| plan_boot(&system, &BootWish::once(target), BmcQuirks::default());
+        assert!(plan(NextBootSource::Pxe).is_ok());
+        assert_eq!(plan(NextBootSource::UefiHttp), Err("boot from UefiHttp: it offers only Pxe, Cd".into()));
+        assert!(plan(NextBootSource::None).is_ok(), "taking it back is always possible");
     }
 
     #[test]
     fn an_override_is_taken_back_in_the_words_that_the_service_has() {
         let back = |allowed: Value, quirks| {
             let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": allowed}));
-            let body = plan_boot(&system, &BootWish::once(Target::None), quirks).unwrap();
+            let body = plan_boot(&system, &BootWish::once(NextBootSource::None), quirks).unwrap();
             let word = |name: &str| body["Boot"][name].as_str().unwrap().to_owned();
             format!("{} {}", word("BootSourceOverrideEnabled"), word("BootSourceOverrideTarget"))
         };
-        assert_eq!(back(json!([]), Quirks::default()), "Disabled None");
-        assert_eq!(back(json!(["None", "Pxe"]), Quirks::default()), "Disabled None");
-        assert_eq!(back(json!(["Pxe", "Cd", "Hdd"]), Quirks::default()), "Continuous Hdd");
-        let hpe = Quirks { clears_with_pxe: true, ..Quirks::default() };
+        assert_eq!(back(json!([]), BmcQuirks::default()), "Disabled None");
+        assert_eq!(back(json!(["None", "Pxe"]), BmcQuirks::default()), "Disabled None");
+        assert_eq!(back(json!(["Pxe", "Cd", "Hdd"]), BmcQuirks::default()), "Continuous Hdd");
+        let hpe = BmcQuirks { clears_with_pxe: true, ..BmcQuirks::default() };
         assert_eq!(back(json!(["None", "Pxe"]), hpe), "Disabled Pxe");
     }
 
@@ -300,63 +302,63 @@ mod tests {
     fn a_cd_has_the_word_that_the_service_boots_a_virtual_one_by() {
         let word = |allowed: Value, quirks| {
             let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": allowed}));
-            target_word(&system, Target::Cd, quirks)
+            target_word(&system, NextBootSource::Cd, quirks)
         };
-        let usb = Quirks { virtual_cd_is_usb_cd: true, ..Quirks::default() };
-        assert_eq!(word(json!(["Cd", "UsbCd"]), Quirks::default()), "Cd");
+        let usb = BmcQuirks { virtual_cd_is_usb_cd: true, ..BmcQuirks::default() };
+        assert_eq!(word(json!(["Cd", "UsbCd"]), BmcQuirks::default()), "Cd");
         assert_eq!(word(json!(["Cd", "UsbCd"]), usb), "UsbCd");
         assert_eq!(word(json!(["Cd"]), usb), "Cd");
-        assert_eq!(word(json!(["UsbCd"]), Quirks::default()), "UsbCd");
+        assert_eq!(word(json!(["UsbCd"]), BmcQuirks::default()), "UsbCd");
     }
 
     #[test]
     fn the_uri_of_an_http_boot_goes_where_it_is_taken() {
         let uri = |boot: Value, quirks| {
-            let wish = BootWish { http_uri: Some("http://10.0.0.1/x.efi"), ..BootWish::once(Target::UefiHttp) };
+            let wish = BootWish { http_uri: Some("http://10.0.0.1/x.efi"), ..BootWish::once(NextBootSource::UefiHttp) };
             plan_boot(&with_boot(boot), &wish, quirks).map(|body| body["Boot"].get("HttpBootUri").cloned())
         };
-        assert_eq!(uri(json!({"HttpBootUri": null}), Quirks::default()), Ok(Some(json!("http://10.0.0.1/x.efi"))));
-        assert_eq!(uri(json!({}), Quirks::default()), Ok(None), "the URL comes by DHCP");
-        let ignores = Quirks { ignores_http_boot_uri: true, ..Quirks::default() };
+        assert_eq!(uri(json!({"HttpBootUri": null}), BmcQuirks::default()), Ok(Some(json!("http://10.0.0.1/x.efi"))));
+        assert_eq!(uri(json!({}), BmcQuirks::default()), Ok(None), "the URL comes by DHCP");
+        let ignores = BmcQuirks { ignores_http_boot_uri: true, ..BmcQuirks::default() };
         assert_eq!(uri(json!({"HttpBootUri": "x"}), ignores), Ok(None));
-        let cd = Quirks { http_boot_is_cd: true, ..Quirks::default() };
+        let cd = BmcQuirks { http_boot_is_cd: true, ..BmcQuirks::default() };
         assert!(uri(json!({"HttpBootUri": null}), cd).unwrap_err().contains("as a CD"));
     }
 
-    fn set(enabled: &str, target: &str) -> System {
+    fn set(enabled: &str, target: &str) -> RedfishSystem {
         with_boot(json!({"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}))
     }
 
     #[test]
     fn read_back_tells_set_from_forgotten() {
-        let tells = |system: &System, wish: BootWish<'_>| boot_difference(system, &wish, Quirks::default());
-        let pxe = BootWish::once(Target::Pxe);
+        let tells = |system: &RedfishSystem, wish: BootWish<'_>| boot_difference(system, &wish, BmcQuirks::default());
+        let pxe = BootWish::once(NextBootSource::Pxe);
         assert_eq!(tells(&set("Once", "Pxe"), pxe), None);
         assert_eq!(tells(&set("Continuous", "Pxe"), pxe).as_deref(), Some("Continuous Pxe"), "once was wanted");
         assert_eq!(tells(&set("Continuous", "Pxe"), BootWish { is_lasting: true, ..pxe }), None);
         assert_eq!(tells(&set("Once", "Pxe"), BootWish { is_lasting: true, ..pxe }).as_deref(), Some("Once Pxe"));
         assert_eq!(tells(&set("Disabled", "Pxe"), pxe).as_deref(), Some("Disabled Pxe"));
         assert_eq!(tells(&set("Once", "Hdd"), pxe).as_deref(), Some("Once Hdd"));
-        let none = BootWish::once(Target::None);
+        let none = BootWish::once(NextBootSource::None);
         assert_eq!(tells(&set("Disabled", "Pxe"), none), None);
         assert_eq!(tells(&set("Once", "Pxe"), none).as_deref(), Some("Once Pxe"));
-        assert_eq!(tells(&System::default(), none), None);
-        assert_eq!(tells(&System::default(), pxe).as_deref(), Some("nothing nothing"));
-        let usb = Quirks { virtual_cd_is_usb_cd: true, ..Quirks::default() };
-        assert_eq!(boot_difference(&set("Once", "UsbCd"), &BootWish::once(Target::Cd), usb), None);
+        assert_eq!(tells(&RedfishSystem::default(), none), None);
+        assert_eq!(tells(&RedfishSystem::default(), pxe).as_deref(), Some("nothing nothing"));
+        let usb = BmcQuirks { virtual_cd_is_usb_cd: true, ..BmcQuirks::default() };
+        assert_eq!(boot_difference(&set("Once", "UsbCd"), &BootWish::once(NextBootSource::Cd), usb), None);
         let other_mode = with_boot(json!({
             "BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe", "BootSourceOverrideMode": "Legacy",
         }));
-        let uefi = BootWish { mode: Some(BootMode::Uefi), ..pxe };
+        let uefi = BootWish { mode: Some(BmcBootMode::Uefi), ..pxe };
         assert_eq!(tells(&other_mode, uefi).as_deref(), Some("Once Pxe, mode Legacy"));
     }
 
     #[test]
     fn an_override_that_outlives_its_boot_is_known_by_its_row() {
-        let stays = Quirks { once_stays: true, ..Quirks::default() };
+        let stays = BmcQuirks { once_stays: true, ..BmcQuirks::default() };
         assert!(is_boot_stuck(&set("Continuous", "Pxe"), stays));
         assert!(!is_boot_stuck(&set("Continuous", "Hdd"), stays));
-        assert!(!is_boot_stuck(&set("Continuous", "Pxe"), Quirks::default()), "somebody may want it so");
+        assert!(!is_boot_stuck(&set("Continuous", "Pxe"), BmcQuirks::default()), "somebody may want it so");
     }
 
     #[test]
@@ -371,25 +373,27 @@ mod tests {
             assert_eq!(boot_left(&set(enabled, target)).as_deref(), left, "{enabled} {target}");
             assert!(shows_overrides(&set(enabled, target)));
         }
-        assert_eq!(boot_left(&System::default()), None);
+        assert_eq!(boot_left(&RedfishSystem::default()), None);
         let none = with_boot(json!({
             "BootSourceOverrideTarget@Redfish.AllowableValues": [], "AutomaticRetryConfig": "Disabled",
         }));
-        assert!(!shows_overrides(&none) && !shows_overrides(&System::default()));
+        assert!(!shows_overrides(&none) && !shows_overrides(&RedfishSystem::default()));
     }
 
     #[test]
     fn an_override_is_used_up_only_where_the_system_says_that_none_is_set() {
-        let plain = Quirks::default();
-        let stays = Quirks { once_stays: true, ..plain };
-        let untold = |read: OnceRead| matches!(read, OnceRead::Untold { .. });
-        assert_eq!(once_read(&set("Disabled", "Pxe"), plain), OnceRead::UsedUp);
-        assert_eq!(once_read(&set("Disabled", "None"), plain), OnceRead::UsedUp);
+        let plain = BmcQuirks::default();
+        let stays = BmcQuirks { once_stays: true, ..plain };
+        let untold = |read: OverrideReading| matches!(read, OverrideReading::Untold { .. });
+        assert_eq!(once_read(&set("Disabled", "Pxe"), plain), OverrideReading::UsedUp);
+        assert_eq!(once_read(&set("Disabled", "None"), plain), OverrideReading::UsedUp);
         for left in ["Once", "Continuous"] {
             let seen = format!("{left} Pxe");
-            assert_eq!(once_read(&set(left, "Pxe"), plain), OnceRead::Left { seen });
+            assert_eq!(once_read(&set(left, "Pxe"), plain), OverrideReading::Left { seen });
         }
-        assert!(untold(once_read(&set("Disabled", "Pxe"), stays)) && untold(once_read(&System::default(), plain)));
+        assert!(
+            untold(once_read(&set("Disabled", "Pxe"), stays)) && untold(once_read(&RedfishSystem::default(), plain))
+        );
         let lists = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe"]}));
         assert!(untold(once_read(&lists, plain)));
     }
@@ -400,10 +404,10 @@ mod tests {
             let etags: Vec<String> = etags.iter().map(|etag| (*etag).to_owned()).collect();
             etag_ladder(&etags, quirks).into_iter().map(|step| step.unwrap_or_else(|| "none".to_owned())).collect()
         };
-        let wants = Quirks { wants_etag: true, ..Quirks::default() };
+        let wants = BmcQuirks { wants_etag: true, ..BmcQuirks::default() };
         assert_eq!(texts(&["W/\"1\"", "W/\"1\""], wants), ["W/\"1\"", "\"1\"", "none", "*"]);
-        assert_eq!(texts(&["\"1\"", "x"], Quirks::default()), ["\"1\"", "x", "none", "*"]);
-        assert_eq!(texts(&[], Quirks::default()), ["none", "*"]);
+        assert_eq!(texts(&["\"1\"", "x"], BmcQuirks::default()), ["\"1\"", "x", "none", "*"]);
+        assert_eq!(texts(&[], BmcQuirks::default()), ["none", "*"]);
         assert_eq!(texts(&[], wants), ["*", "none"]);
         assert_eq!(texts(&["a\r\nX: y"], wants), ["*", "none"], "what fits no header is none");
     }

@@ -1,4 +1,4 @@
-//! One BMC, logged in by IPMI: an [`Engine`] with a socket, and what callers ask of it.
+//! One BMC, logged in by IPMI: an [`IpmiEngine`] with a socket, and what callers ask of it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::command::{self, BootDevice, BootFlags, Reply, Request, completion};
-use super::engine::{Engine, Event};
-use super::fru::{self, Identity};
+use super::command::{self, BootDevice, BootFlags, IpmiCommand, IpmiReply, completion};
+use super::engine::{IpmiEngine, IpmiSessionEvent};
+use super::fru::{self, FruIdentity};
 use super::packet::DATAGRAM_BYTES_MAX;
-use super::sol::{self, Activation, ConsoleSet, Spoken};
-use super::suite::Random;
-use crate::Credentials;
-use crate::client::BmcSeen;
-use crate::decide::{BootMode, PowerAction, PowerState, Target};
+use super::sol::{self, Activation, ConsoleData, ConsoleSet};
+use super::suite::SessionRandom;
+use crate::BmcCredentials;
+use crate::client::SystemReport;
+use crate::decide::{BmcBootMode, NextBootSource, PowerAction, PowerState};
 use crate::error::{Error, plain_text};
-use crate::outcome::{BootSet, OnceRead, PowerSent};
+use crate::power_outcome::{BootSet, OverrideReading, PowerSent};
 use firesteel_facts::bmc_address::{IPMI_PORT, IpmiAddress};
 
 /// Between two requests: BMCs that are asked without a pause hang.
@@ -45,7 +45,7 @@ pub struct Ipmi;
 /// A session with a BMC. Requests go one at a time, whoever calls.
 #[derive(Debug)]
 pub struct IpmiClient {
-    line: Arc<Mutex<Line>>,
+    line: Arc<Mutex<IpmiConnection>>,
     /// Keeps the session alive while nobody asks anything.
     keeper: JoinHandle<()>,
 }
@@ -61,7 +61,7 @@ impl Ipmi {
     pub async fn connect(
         dialer: &Dialer,
         address: &IpmiAddress,
-        credentials: &Credentials,
+        credentials: &BmcCredentials,
     ) -> Result<IpmiClient, Error> {
         let socket = dialer.connect_datagrams(address.host(), address.port(), RESOLVED_WITHIN).await?;
         let start = Instant::now();
@@ -69,19 +69,21 @@ impl Ipmi {
         SystemRandom::new()
             .fill(&mut seed)
             .map_err(|_| Error::Unreachable { detail: "the system gives no random numbers".to_owned() })?;
-        let random = Random::from_seed(&seed);
-        let engine = Engine::new(credentials, address.privilege(), random, start.elapsed())?;
+        let random = SessionRandom::from_seed(&seed);
+        let engine = IpmiEngine::new(credentials, address.privilege(), random, start.elapsed())?;
         let pace = DatagramPace::default();
-        let mut line = Line { socket, engine, start, pace, last_asked: None, trouble: None };
+        let mut line = IpmiConnection { socket, engine, start, pace, last_asked: None, trouble: None };
         let opened = match line.next_event().await {
-            Event::Opened => Ok(()),
-            Event::Failed(error) => Err(error),
-            Event::Answered(_) | Event::Closed => Err(Error::Timeout { what: "the login".to_owned() }),
+            IpmiSessionEvent::Opened => Ok(()),
+            IpmiSessionEvent::Failed(error) => Err(error),
+            IpmiSessionEvent::Answered(_) | IpmiSessionEvent::Closed => {
+                Err(Error::Timeout { what: "the login".to_owned() })
+            }
         };
         if let Err(error) = opened {
             line.close().await;
             tracing::debug!(bmc = %address, %error, "IPMI session not opened");
-            return Err(line.told(error));
+            return Err(line.mask_error(error));
         }
         tracing::debug!(bmc = %address, "IPMI session opened");
         let line = Arc::new(Mutex::new(line));
@@ -90,7 +92,7 @@ impl Ipmi {
     }
 }
 
-async fn keep(line: Weak<Mutex<Line>>) {
+async fn keep(line: Weak<Mutex<IpmiConnection>>) {
     loop {
         sleep(LOOK).await;
         let Some(line) = line.upgrade() else { return };
@@ -103,9 +105,9 @@ async fn keep(line: Weak<Mutex<Line>>) {
 
 /// A socket with its engine.
 #[derive(Debug)]
-struct Line {
+struct IpmiConnection {
     socket: UdpSocket,
-    engine: Engine,
+    engine: IpmiEngine,
     start: Instant,
     /// How fast datagrams are read.
     pace: DatagramPace,
@@ -114,12 +116,12 @@ struct Line {
     trouble: Option<String>,
 }
 
-impl Line {
-    async fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Error> {
+impl IpmiConnection {
+    async fn ask(&mut self, request: &IpmiCommand) -> Result<Vec<u8>, Error> {
         self.exchange(request).await?.accepted(request.what)
     }
 
-    async fn exchange(&mut self, request: &Request) -> Result<Reply, Error> {
+    async fn exchange(&mut self, request: &IpmiCommand) -> Result<IpmiReply, Error> {
         if let Some(last) = self.last_asked {
             sleep_until(last + REQUEST_GAP).await;
         }
@@ -127,20 +129,22 @@ impl Line {
         let event = self.next_event().await;
         self.last_asked = Some(Instant::now());
         let result = match event {
-            Event::Answered(reply) => Ok(reply),
-            Event::Failed(error) => Err(error),
-            Event::Opened | Event::Closed => Err(Error::Timeout { what: request.what.to_owned() }),
+            IpmiSessionEvent::Answered(reply) => Ok(reply),
+            IpmiSessionEvent::Failed(error) => Err(error),
+            IpmiSessionEvent::Opened | IpmiSessionEvent::Closed => {
+                Err(Error::Timeout { what: request.what.to_owned() })
+            }
         };
-        result.map_err(|error| self.told(error))
+        result.map_err(|error| self.mask_error(error))
     }
 
-    async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self) -> IpmiSessionEvent {
         loop {
             self.pass().await;
             if let Some(event) = self.engine.take_event() {
                 return event;
             }
-            let Some(wake) = self.engine.wake_at() else { return Event::Closed };
+            let Some(wake) = self.engine.wake_at() else { return IpmiSessionEvent::Closed };
             self.wait(wake).await;
         }
     }
@@ -154,11 +158,11 @@ impl Line {
         }
     }
 
-    async fn hear(&mut self, patience: Duration) -> Option<Spoken> {
+    async fn receive_console_data(&mut self, patience: Duration) -> Option<ConsoleData> {
         let until = self.start.elapsed() + patience;
         loop {
-            let spoken = Spoken { characters: self.engine.take_heard(), is_lossy: self.engine.take_loss() };
-            if spoken != Spoken::default() {
+            let spoken = ConsoleData { characters: self.engine.take_console_data(), is_lossy: self.engine.take_loss() };
+            if spoken != ConsoleData::default() {
                 return Some(spoken);
             }
             let now = self.start.elapsed();
@@ -190,7 +194,7 @@ impl Line {
     async fn close(&mut self) {
         self.close_console().await;
         self.engine.close(self.start.elapsed());
-        while !matches!(self.next_event().await, Event::Closed) {}
+        while !matches!(self.next_event().await, IpmiSessionEvent::Closed) {}
     }
 
     /// Sends what is to be sent.
@@ -227,7 +231,7 @@ impl Line {
     }
 
     /// With what the network said.
-    fn told(&self, error: Error) -> Error {
+    fn mask_error(&self, error: Error) -> Error {
         match (error, &self.trouble) {
             (Error::Unreachable { .. } | Error::Timeout { .. }, Some(detail)) => {
                 Error::Unreachable { detail: plain_text(detail) }
@@ -238,7 +242,7 @@ impl Line {
 }
 
 impl IpmiClient {
-    async fn ask(&self, request: &Request) -> Result<Vec<u8>, Error> {
+    async fn ask(&self, request: &IpmiCommand) -> Result<Vec<u8>, Error> {
         self.line.lock().await.ask(request).await
     }
 
@@ -270,7 +274,7 @@ impl IpmiClient {
 
     /// The next boot from `target`, and from then on as before; read back afterwards. IPMI has no
     /// way to leave the firmware's mode alone: one of the two goes with it.
-    pub async fn set_boot_once(&self, target: Target, mode: BootMode) -> Result<BootSet, Error> {
+    pub async fn set_boot_once(&self, target: NextBootSource, mode: BmcBootMode) -> Result<BootSet, Error> {
         let device = BootDevice::of(target)
             .ok_or_else(|| Error::Unsupported { what: format!("boot from {} by IPMI", target.as_str()) })?;
         self.set_boot(BootFlags::new(device, false, mode)).await
@@ -291,7 +295,7 @@ impl IpmiClient {
             }
         }
         let seen = match optional(self.boot_flags().await)? {
-            Some(seen) if seen.have(flags) => return Ok(BootSet::Confirmed),
+            Some(seen) if seen.supports(flags) => return Ok(BootSet::Confirmed),
             Some(seen) => seen.to_string(),
             None => "nothing: its boot flags cannot be read".to_owned(),
         };
@@ -302,12 +306,12 @@ impl IpmiClient {
     ///
     /// # Errors
     /// What keeps the BMC from being asked.
-    pub async fn read_once(&self) -> Result<OnceRead, Error> {
+    pub async fn read_once(&self) -> Result<OverrideReading, Error> {
         Ok(match optional(self.boot_flags().await)? {
-            Some(flags) if flags.is_valid => OnceRead::Left { seen: flags.to_string() },
-            Some(_) if self.keeps_flags().await? => OnceRead::UsedUp,
-            Some(_) => OnceRead::Untold { why: "it may clear boot flags by itself after a minute".to_owned() },
-            None => OnceRead::Untold { why: "its boot flags cannot be read".to_owned() },
+            Some(flags) if flags.is_valid => OverrideReading::Left { seen: flags.to_string() },
+            Some(_) if self.keeps_flags().await? => OverrideReading::UsedUp,
+            Some(_) => OverrideReading::Untold { why: "it may clear boot flags by itself after a minute".to_owned() },
+            None => OverrideReading::Untold { why: "its boot flags cannot be read".to_owned() },
         })
     }
 
@@ -350,17 +354,17 @@ impl IpmiClient {
 
     /// What the serial port says, as soon as it says anything, or nothing after `patience`. `None` when it has
     /// ended. May be given up at any time: what was not told is told by the next call.
-    pub async fn hear(&self, patience: Duration) -> Option<Spoken> {
-        self.line.lock().await.hear(patience).await
+    pub async fn receive_console_data(&self, patience: Duration) -> Option<ConsoleData> {
+        self.line.lock().await.receive_console_data(patience).await
     }
 
     /// Everything that is known of the system. Many requests; for polling use [`IpmiClient::power`].
-    pub async fn identify(&self) -> Result<BmcSeen, Error> {
+    pub async fn identify(&self) -> Result<SystemReport, Error> {
         let power = self.power().await?;
         let flags = optional(self.boot_flags().await)?;
         let guid = optional(self.ask(&command::system_guid()).await)?;
-        let Identity { manufacturer, model, serial, part: _ } = optional(self.identity().await)?.unwrap_or_default();
-        Ok(BmcSeen {
+        let FruIdentity { manufacturer, model, serial, part: _ } = optional(self.identity().await)?.unwrap_or_default();
+        Ok(SystemReport {
             system: "chassis".to_owned(),
             power,
             manufacturer,
@@ -377,7 +381,7 @@ impl IpmiClient {
         })
     }
 
-    async fn identity(&self) -> Result<Identity, Error> {
+    async fn identity(&self) -> Result<FruIdentity, Error> {
         let request = command::fru_area();
         let data = self.ask(&request).await?;
         let size = command::fru_size(&data).ok_or_else(|| Error::Unsupported { what: "read its FRU".to_owned() })?;
@@ -436,7 +440,7 @@ fn is_length(status: u16) -> bool {
         .any(|code| u16::from(*code) == status)
 }
 
-fn too_short(request: &Request) -> Error {
+fn too_short(request: &IpmiCommand) -> Error {
     Error::BadAnswer { what: request.what.to_owned(), detail: "it is too short".to_owned() }
 }
 

@@ -3,7 +3,7 @@
 use firesteel_facts::{Guid, bmc_address::Privilege};
 
 use super::packet::payload;
-use crate::decide::{BootMode, PowerAction, PowerState, Target};
+use crate::decide::{BmcBootMode, NextBootSource, PowerAction, PowerState};
 use crate::error::Error;
 
 const CHASSIS: u8 = 0x00;
@@ -14,7 +14,7 @@ pub const ANSWER: u8 = 1;
 
 /// A request without what ties it to its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct IpmiCommand {
     /// A noun, for people.
     pub what: &'static str,
     pub function: u8,
@@ -24,7 +24,7 @@ pub struct Request {
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct IpmiReply {
     pub completion: u8,
     pub data: Vec<u8>,
 }
@@ -55,34 +55,34 @@ pub mod completion {
     pub const INVALID_FIELD: u8 = 0xcc;
 }
 
-fn request(what: &'static str, function: u8, command: u8, data: &[u8]) -> Request {
-    Request { what, function, command, data: data.to_vec() }
+fn request(what: &'static str, function: u8, command: u8, data: &[u8]) -> IpmiCommand {
+    IpmiCommand { what, function, command, data: data.to_vec() }
 }
 
 /// For the channel that it comes by. The bit 80 asks for what version 2.0 has to say.
 #[must_use]
-pub fn authentication_capabilities(privilege: Privilege) -> Request {
+pub fn authentication_capabilities(privilege: Privilege) -> IpmiCommand {
     request("its ways of authentication", APP, number::AUTHENTICATION_CAPABILITIES, &[0x8e, privilege.level()])
 }
 
 #[must_use]
-pub fn set_privilege(privilege: Privilege) -> Request {
+pub fn set_privilege(privilege: Privilege) -> IpmiCommand {
     request("the privilege level", APP, number::SET_PRIVILEGE, &[privilege.level()])
 }
 
 #[must_use]
-pub fn close_session(session: u32) -> Request {
+pub fn close_session(session: u32) -> IpmiCommand {
     request("the end of the session", APP, number::CLOSE_SESSION, &session.to_le_bytes())
 }
 
 /// The first instance of SOL, encrypted and authenticated; alerts are not held back (table 24-2).
 #[must_use]
-pub fn activate_console() -> Request {
+pub fn activate_console() -> IpmiCommand {
     request("the serial console", APP, number::ACTIVATE_PAYLOAD, &[payload::SOL, 1, 0xc0, 0, 0, 0])
 }
 
 #[must_use]
-pub fn deactivate_console() -> Request {
+pub fn deactivate_console() -> IpmiCommand {
     request("the end of the serial console", APP, number::DEACTIVATE_PAYLOAD, &[payload::SOL, 1, 0, 0, 0, 0])
 }
 
@@ -93,37 +93,37 @@ pub fn console_port(data: &[u8]) -> Option<u16> {
 }
 
 #[must_use]
-pub fn device_id() -> Request {
+pub fn device_id() -> IpmiCommand {
     request("the device ID", APP, number::DEVICE_ID, &[])
 }
 
 #[must_use]
-pub fn system_guid() -> Request {
+pub fn system_guid() -> IpmiCommand {
     request("the system's GUID", APP, number::SYSTEM_GUID, &[])
 }
 
 #[must_use]
-pub fn chassis_status() -> Request {
+pub fn chassis_status() -> IpmiCommand {
     request("the chassis status", CHASSIS, number::CHASSIS_STATUS, &[])
 }
 
 #[must_use]
-pub fn chassis_control(control: Control) -> Request {
+pub fn chassis_control(control: ChassisControl) -> IpmiCommand {
     request(control.name(), CHASSIS, number::CHASSIS_CONTROL, &[control.code()])
 }
 
 #[must_use]
-pub fn boot_flags() -> Request {
+pub fn boot_flags() -> IpmiCommand {
     request("the boot flags", CHASSIS, number::GET_BOOT_OPTIONS, &[parameter::BOOT_FLAGS, 0, 0])
 }
 
 #[must_use]
-pub fn fru_area() -> Request {
+pub fn fru_area() -> IpmiCommand {
     request("the size of the FRU inventory", STORAGE, number::FRU_AREA, &[0])
 }
 
 #[must_use]
-pub fn read_fru(offset: u16, count: u8) -> Request {
+pub fn read_fru(offset: u16, count: u8) -> IpmiCommand {
     let [low, high] = offset.to_le_bytes();
     request("the FRU inventory", STORAGE, number::READ_FRU, &[0, low, high, count])
 }
@@ -139,7 +139,7 @@ mod parameter {
 /// What sets the boot flags, in order. Only the one that carries them must succeed: many BMCs know no
 /// other parameter, and what it came to is read back anyway.
 #[must_use]
-pub fn set_boot(flags: BootFlags) -> [(Request, IsNeeded); 5] {
+pub fn set_boot(flags: BootFlags) -> [(IpmiCommand, IsNeeded); 5] {
     let set = |what, number, data: &[u8]| request(what, CHASSIS, number::SET_BOOT_OPTIONS, &[&[number], data].concat());
     [
         (set("the begin of boot options", parameter::SET_IN_PROGRESS, &[1]), false),
@@ -154,7 +154,7 @@ pub fn set_boot(flags: BootFlags) -> [(Request, IsNeeded); 5] {
 
 /// Asks what clears the boot flags (parameter 3).
 #[must_use]
-pub fn boot_flags_life() -> Request {
+pub fn boot_flags_life() -> IpmiCommand {
     let data = [parameter::VALID_BIT_CLEARING, 0, 0];
     request("the life of boot flags", CHASSIS, number::GET_BOOT_OPTIONS, &data)
 }
@@ -170,7 +170,7 @@ pub type IsNeeded = bool;
 
 /// Chassis Control (section 28.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Control {
+pub enum ChassisControl {
     Off,
     On,
     Cycle,
@@ -178,7 +178,7 @@ pub enum Control {
     Soft,
 }
 
-impl Control {
+impl ChassisControl {
     pub const ALL: [Self; 5] = [Self::Off, Self::On, Self::Cycle, Self::Reset, Self::Soft];
 
     #[must_use]
@@ -205,17 +205,17 @@ impl Control {
 
 /// What does this in this state, best first; nothing where it is so already.
 #[must_use]
-pub fn controls(action: PowerAction, state: PowerState) -> &'static [Control] {
+pub fn controls(action: PowerAction, state: PowerState) -> &'static [ChassisControl] {
     if action.is_reached(state) {
         return &[];
     }
     match (action, state) {
         // A reset of a system that is off is refused.
-        (PowerAction::On, _) | (PowerAction::ForceRestart, PowerState::Off) => &[Control::On],
-        (PowerAction::ForceOff, _) => &[Control::Off],
-        (PowerAction::GracefulOff, _) => &[Control::Soft],
+        (PowerAction::On, _) | (PowerAction::ForceRestart, PowerState::Off) => &[ChassisControl::On],
+        (PowerAction::ForceOff, _) => &[ChassisControl::Off],
+        (PowerAction::GracefulOff, _) => &[ChassisControl::Soft],
         // A cycle is optional in the standard, and some refuse it for seconds after a start.
-        (PowerAction::ForceRestart, _) => &[Control::Reset, Control::Cycle],
+        (PowerAction::ForceRestart, _) => &[ChassisControl::Reset, ChassisControl::Cycle],
     }
 }
 
@@ -234,13 +234,13 @@ pub enum BootDevice {
 impl BootDevice {
     /// None where IPMI has no number for it.
     #[must_use]
-    pub fn of(target: Target) -> Option<Self> {
+    pub fn of(target: NextBootSource) -> Option<Self> {
         match target {
-            Target::Pxe => Some(Self::Pxe),
-            Target::Hdd => Some(Self::Disk),
-            Target::Cd => Some(Self::Cd),
-            Target::None => Some(Self::None),
-            Target::UefiHttp => None,
+            NextBootSource::Pxe => Some(Self::Pxe),
+            NextBootSource::Hdd => Some(Self::Disk),
+            NextBootSource::Cd => Some(Self::Cd),
+            NextBootSource::None => Some(Self::None),
+            NextBootSource::UefiHttp => None,
         }
     }
 
@@ -285,7 +285,7 @@ pub struct BootFlags {
     /// For all boots, or the next one alone.
     pub is_persistent: bool,
     /// There is no third value: flags that say nothing say legacy.
-    pub mode: BootMode,
+    pub mode: BmcBootMode,
     pub device: BootDevice,
 }
 
@@ -295,7 +295,7 @@ impl BootFlags {
     const UEFI: u8 = 0x20;
 
     #[must_use]
-    pub fn new(device: BootDevice, is_persistent: bool, mode: BootMode) -> Self {
+    pub fn new(device: BootDevice, is_persistent: bool, mode: BmcBootMode) -> Self {
         // No device is no override, and valid flags without one still say legacy or not.
         Self { is_valid: device != BootDevice::None, is_persistent, mode, device }
     }
@@ -305,7 +305,7 @@ impl BootFlags {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         let first = bit(self.is_valid, Self::VALID)
             | bit(self.is_persistent, Self::PERSISTENT)
-            | bit(self.mode == BootMode::Uefi, Self::UEFI);
+            | bit(self.mode == BmcBootMode::Uefi, Self::UEFI);
         [first, self.device.code() << 2, 0, 0, 0]
     }
 
@@ -317,14 +317,14 @@ impl BootFlags {
         (number & 0x7f == parameter::BOOT_FLAGS).then(|| Self {
             is_valid: first & Self::VALID != 0,
             is_persistent: first & Self::PERSISTENT != 0,
-            mode: if first & Self::UEFI != 0 { BootMode::Uefi } else { BootMode::Legacy },
+            mode: if first & Self::UEFI != 0 { BmcBootMode::Uefi } else { BmcBootMode::Legacy },
             device: BootDevice::from_code((second >> 2) & 0x0f),
         })
     }
 
     /// Do these, read back, have what was set?
     #[must_use]
-    pub fn have(self, wanted: Self) -> bool {
+    pub fn supports(self, wanted: Self) -> bool {
         match wanted.device {
             BootDevice::None => !self.is_valid || self.device == BootDevice::None,
             BootDevice::Pxe | BootDevice::Disk | BootDevice::Cd | BootDevice::Other(_) => self == wanted,
@@ -358,13 +358,13 @@ pub fn power(data: &[u8]) -> Option<PowerState> {
 
 /// What an answer to [`authentication_capabilities`] says of logging in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct AuthCapabilities {
     pub speaks_v20: bool,
     /// A second key of the whole BMC is needed.
     pub wants_bmc_key: bool,
 }
 
-impl Capabilities {
+impl AuthCapabilities {
     #[must_use]
     pub fn read(data: &[u8]) -> Option<Self> {
         let [_, types, status, extended, ..] = *data else { return None };
@@ -398,7 +398,7 @@ pub fn guid_text(data: &[u8]) -> Option<String> {
     another.is_none().then(|| Guid::from_u128(u128::from_be_bytes(*first)).to_string())
 }
 
-impl Reply {
+impl IpmiReply {
     /// # Errors
     /// What the BMC says against it, told by its completion code (section 5.2 and those of the commands).
     pub fn accepted(self, what: &str) -> Result<Vec<u8>, Error> {
@@ -440,36 +440,36 @@ mod tests {
     fn controls_go_by_the_state() {
         use PowerAction::{ForceOff, ForceRestart, GracefulOff, On};
         assert_eq!(controls(On, PowerState::On), []);
-        assert_eq!(controls(On, PowerState::Off), [Control::On]);
+        assert_eq!(controls(On, PowerState::Off), [ChassisControl::On]);
         assert_eq!(controls(ForceOff, PowerState::Off), []);
-        assert_eq!(controls(ForceOff, PowerState::On), [Control::Off]);
-        assert_eq!(controls(GracefulOff, PowerState::On), [Control::Soft]);
-        assert_eq!(controls(ForceRestart, PowerState::Off), [Control::On]);
-        assert_eq!(controls(ForceRestart, PowerState::On), [Control::Reset, Control::Cycle]);
+        assert_eq!(controls(ForceOff, PowerState::On), [ChassisControl::Off]);
+        assert_eq!(controls(GracefulOff, PowerState::On), [ChassisControl::Soft]);
+        assert_eq!(controls(ForceRestart, PowerState::Off), [ChassisControl::On]);
+        assert_eq!(controls(ForceRestart, PowerState::On), [ChassisControl::Reset, ChassisControl::Cycle]);
     }
 
     #[test]
     fn boot_flags_as_the_standard_has_them() {
-        let pxe_once = BootFlags::new(BootDevice::Pxe, false, BootMode::Uefi);
+        let pxe_once = BootFlags::new(BootDevice::Pxe, false, BmcBootMode::Uefi);
         assert_eq!(pxe_once.write(), [0xa0, 0x04, 0, 0, 0]);
-        assert_eq!(BootFlags::new(BootDevice::Disk, true, BootMode::Legacy).write(), [0xc0, 0x08, 0, 0, 0]);
-        assert_eq!(BootFlags::new(BootDevice::Cd, true, BootMode::Uefi).write(), [0xe0, 0x14, 0, 0, 0]);
-        assert_eq!(BootFlags::new(BootDevice::None, false, BootMode::Legacy).write(), [0, 0, 0, 0, 0]);
+        assert_eq!(BootFlags::new(BootDevice::Disk, true, BmcBootMode::Legacy).write(), [0xc0, 0x08, 0, 0, 0]);
+        assert_eq!(BootFlags::new(BootDevice::Cd, true, BmcBootMode::Uefi).write(), [0xe0, 0x14, 0, 0, 0]);
+        assert_eq!(BootFlags::new(BootDevice::None, false, BmcBootMode::Legacy).write(), [0, 0, 0, 0, 0]);
         let read = |first, second| BootFlags::read(&[1, 5, first, second, 0, 0, 0]).unwrap();
         assert_eq!(read(0xa0, 0x04), pxe_once);
-        assert!(read(0xa0, 0x04).have(pxe_once));
+        assert!(read(0xa0, 0x04).supports(pxe_once));
         for (first, second) in [(0x20, 0x04), (0xe0, 0x04), (0x80, 0x04), (0xa0, 0x08), (0, 0)] {
-            assert!(!read(first, second).have(pxe_once), "{first:02x} {second:02x}");
+            assert!(!read(first, second).supports(pxe_once), "{first:02x} {second:02x}");
         }
-        let none = BootFlags::new(BootDevice::None, false, BootMode::Uefi);
-        assert!(read(0x20, 0x04).have(none) && read(0x80, 0).have(none) && !read(0xa0, 0x04).have(none));
+        let none = BootFlags::new(BootDevice::None, false, BmcBootMode::Uefi);
+        assert!(read(0x20, 0x04).supports(none) && read(0x80, 0).supports(none) && !read(0xa0, 0x04).supports(none));
         assert_eq!(BootFlags::read(&[1, 4, 0xa0, 4]), None);
         assert_eq!(read(0x00, 0x04).to_string(), "Pxe once, Legacy, not marked valid");
     }
 
     #[test]
     fn codes_are_told_apart() {
-        let error = |completion| Reply { completion, data: vec![] }.accepted("the chassis status").unwrap_err();
+        let error = |completion| IpmiReply { completion, data: vec![] }.accepted("the chassis status").unwrap_err();
         assert_eq!(error(0xc0), Error::Busy { status: 0xc0 });
         assert_eq!(
             error(0xc1).to_string(),
@@ -504,11 +504,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_panics(completion in any::<u8>(), data in prop::collection::vec(any::<u8>(), 0..40)) {
-            drop((power(&data), Capabilities::read(&data), fru_size(&data), guid_text(&data)));
+            drop((power(&data), AuthCapabilities::read(&data), fru_size(&data), guid_text(&data)));
             if let Some(flags) = BootFlags::read(&data) {
                 drop((flags.to_string(), flags.enabled(), flags.write()));
             }
-            drop(Reply { completion, data }.accepted("it"));
+            drop(IpmiReply { completion, data }.accepted("it"));
         }
     }
 }

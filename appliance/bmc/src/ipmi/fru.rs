@@ -15,15 +15,15 @@ const UNIT: usize = 8;
 
 /// What an inventory says of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct FruIdentity {
     pub manufacturer: Option<String>,
     pub model: Option<String>,
     pub part: Option<String>,
     pub serial: Option<String>,
 }
 
-impl Identity {
-    fn or(self, other: Self) -> Self {
+impl FruIdentity {
+    fn merge_missing(self, other: Self) -> Self {
         Self {
             manufacturer: self.manufacturer.or(other.manufacturer),
             model: self.model.or(other.model),
@@ -60,20 +60,20 @@ fn is_balanced(bytes: &[u8]) -> bool {
 
 /// The product area's fields, and the board's where those are empty.
 #[must_use]
-pub fn identity(inventory: &[u8]) -> Identity {
+pub fn identity(inventory: &[u8]) -> FruIdentity {
     let Some(header) = inventory.first_chunk::<8>().filter(|header| is_header(header)) else {
-        return Identity::default();
+        return FruIdentity::default();
     };
     let product = area(inventory, header[4], 3).map(|fields| {
         let [manufacturer, model, part, _version, serial] = first(fields);
-        Identity { manufacturer, model, part, serial }
+        FruIdentity { manufacturer, model, part, serial }
     });
     // Before its fields a board has the minute in which it was made.
     let board = area(inventory, header[3], 6).map(|fields| {
         let [manufacturer, model, serial, part] = first(fields);
-        Identity { manufacturer, model, part, serial }
+        FruIdentity { manufacturer, model, part, serial }
     });
-    product.unwrap_or_default().or(board.unwrap_or_default())
+    product.unwrap_or_default().merge_missing(board.unwrap_or_default())
 }
 
 fn first<const N: usize>(fields: Vec<Option<String>>) -> [Option<String>; N] {
@@ -170,7 +170,7 @@ mod tests {
     fn a_wrong_sum_says_nothing() {
         let mut inventory = with_product("Example", "Server", "1");
         inventory[20] ^= 1;
-        assert_eq!(identity(&inventory), Identity::default());
+        assert_eq!(identity(&inventory), FruIdentity::default());
         assert_eq!(bytes_wanted(&[1, 0, 0, 0, 1, 0, 0, 0], 100), 0);
         assert_eq!(bytes_wanted(&[0xff; 8], 100), 0);
     }

@@ -34,7 +34,7 @@ pub mod suite;
 
 pub use client::{Ipmi, IpmiClient};
 pub use firesteel_facts::bmc_address::{IpmiAddress, Privilege};
-pub use sol::{ConsoleSet, Spoken};
+pub use sol::{ConsoleData, ConsoleSet};
 
 /// Longest user name in RAKP 1 (section 13.20).
 pub const USER_NAME_BYTES_MAX: usize = 16;

@@ -11,7 +11,7 @@
 //! there for authenticated ones alone, and the code covers all from 06 to 07. Numbers are little
 //! endian. Both directions are here: a fake BMC speaks the same language.
 
-use super::suite::{Keys, is_same};
+use super::suite::{IpmiSessionKeys, is_same};
 
 /// Longer ones are not IPMI's: the largest message (a FRU read, a SOL packet) has some 300 bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 1024;
@@ -40,7 +40,7 @@ pub type Bad = &'static str;
 
 /// A datagram as far as it can be read without keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame<'a> {
+pub enum IpmiFrame<'a> {
     /// Version 1.5 without authentication: what comes before a session.
     Bare { message: &'a [u8] },
     /// Version 2.0 outside a session.
@@ -55,7 +55,7 @@ pub enum Frame<'a> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn frame(datagram: &[u8]) -> Result<Frame<'_>, Bad> {
+pub fn frame(datagram: &[u8]) -> Result<IpmiFrame<'_>, Bad> {
     if datagram.len() > DATAGRAM_BYTES_MAX {
         return Err("it is longer than a datagram of IPMI");
     }
@@ -68,29 +68,29 @@ pub fn frame(datagram: &[u8]) -> Result<Frame<'_>, Bad> {
         Some(&FORMAT_V15) => {
             let (length, message) = rest.get(9..).and_then(<[u8]>::split_first).ok_or("it is cut off")?;
             // Some pad short datagrams at the end.
-            message.get(..usize::from(*length)).map(|message| Frame::Bare { message }).ok_or("it is cut off")
+            message.get(..usize::from(*length)).map(|message| IpmiFrame::Bare { message }).ok_or("it is cut off")
         }
         Some(&FORMAT_V20) => frame_v20(rest),
         Some(_) | None => Err("its authentication is neither none nor RMCP+"),
     }
 }
 
-fn frame_v20(bytes: &[u8]) -> Result<Frame<'_>, Bad> {
-    let head = Head::read(bytes)?;
+fn frame_v20(bytes: &[u8]) -> Result<IpmiFrame<'_>, Bad> {
+    let head = IpmiPacketHead::read(bytes)?;
     if head.payload_type & AUTHENTICATED != 0 {
         return match head.payload_type & !AUTHENTICATED & !ENCRYPTED {
-            payload::MESSAGE => Ok(Frame::Sealed { session: head.session, sequence: head.sequence }),
-            payload::SOL => Ok(Frame::Console { session: head.session, sequence: head.sequence }),
+            payload::MESSAGE => Ok(IpmiFrame::Sealed { session: head.session, sequence: head.sequence }),
+            payload::SOL => Ok(IpmiFrame::Console { session: head.session, sequence: head.sequence }),
             _ => Err("its payload is of another type"),
         };
     }
     if head.payload_type & ENCRYPTED != 0 || head.session != 0 {
         return Err("it is not authenticated");
     }
-    Ok(Frame::Plain { payload_type: head.payload_type, payload: head.payload })
+    Ok(IpmiFrame::Plain { payload_type: head.payload_type, payload: head.payload })
 }
 
-struct Head<'a> {
+struct IpmiPacketHead<'a> {
     payload_type: u8,
     session: u32,
     sequence: u32,
@@ -99,12 +99,14 @@ struct Head<'a> {
     end: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> IpmiPacketHead<'a> {
     const BYTES: usize = 12;
 
     /// From the 06 on.
     fn read(bytes: &'a [u8]) -> Result<Self, Bad> {
-        let Some((head, rest)) = bytes.split_first_chunk::<{ Head::BYTES }>() else { return Err("it is cut off") };
+        let Some((head, rest)) = bytes.split_first_chunk::<{ IpmiPacketHead::BYTES }>() else {
+            return Err("it is cut off");
+        };
         let [_, payload_type, a, b, c, d, e, f, g, h, low, high] = *head;
         let length = usize::from(u16::from_le_bytes([low, high]));
         Ok(Self {
@@ -117,25 +119,25 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The message in a [`Frame::Sealed`], where the code is right.
+/// The message in a [`IpmiFrame::Sealed`], where the code is right.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn open(datagram: &[u8], keys: &Keys) -> Result<Vec<u8>, Bad> {
+pub fn open(datagram: &[u8], keys: &IpmiSessionKeys) -> Result<Vec<u8>, Bad> {
     open_as(payload::MESSAGE, datagram, keys)
 }
 
-/// The same for a [`Frame::Console`].
+/// The same for a [`IpmiFrame::Console`].
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn open_console(datagram: &[u8], keys: &Keys) -> Result<Vec<u8>, Bad> {
+pub fn open_console(datagram: &[u8], keys: &IpmiSessionKeys) -> Result<Vec<u8>, Bad> {
     open_as(payload::SOL, datagram, keys)
 }
 
-fn open_as(payload_type: u8, datagram: &[u8], keys: &Keys) -> Result<Vec<u8>, Bad> {
+fn open_as(payload_type: u8, datagram: &[u8], keys: &IpmiSessionKeys) -> Result<Vec<u8>, Bad> {
     let bytes = datagram.get(RMCP.len()..).ok_or("it is cut off")?;
-    let head = Head::read(bytes)?;
+    let head = IpmiPacketHead::read(bytes)?;
     if head.payload_type != ENCRYPTED | AUTHENTICATED | payload_type {
         return Err("it is not both encrypted and authenticated");
     }
@@ -162,23 +164,30 @@ pub fn bare(message: &[u8]) -> Vec<u8> {
 
 /// A payload of the set-up.
 #[must_use]
-pub fn plain(payload_type: u8, payload: &[u8]) -> Vec<u8> {
+pub fn encode_plain(payload_type: u8, payload: &[u8]) -> Vec<u8> {
     [&RMCP[..], &head(payload_type, 0, 0, payload.len()), payload].concat()
 }
 
 /// A message in a session. `iv` must be fresh, and `sequence` the next one.
 #[must_use]
-pub fn sealed(message: &[u8], keys: &Keys, session: u32, sequence: u32, iv: [u8; 16]) -> Vec<u8> {
+pub fn sealed(message: &[u8], keys: &IpmiSessionKeys, session: u32, sequence: u32, iv: [u8; 16]) -> Vec<u8> {
     sealed_as(payload::MESSAGE, message, keys, session, sequence, iv)
 }
 
 /// The same for a packet of a serial port (see [`super::sol`]).
 #[must_use]
-pub fn sealed_console(text: &[u8], keys: &Keys, session: u32, sequence: u32, iv: [u8; 16]) -> Vec<u8> {
+pub fn sealed_console(text: &[u8], keys: &IpmiSessionKeys, session: u32, sequence: u32, iv: [u8; 16]) -> Vec<u8> {
     sealed_as(payload::SOL, text, keys, session, sequence, iv)
 }
 
-fn sealed_as(payload_type: u8, plain: &[u8], keys: &Keys, session: u32, sequence: u32, iv: [u8; 16]) -> Vec<u8> {
+fn sealed_as(
+    payload_type: u8,
+    plain: &[u8],
+    keys: &IpmiSessionKeys,
+    session: u32,
+    sequence: u32,
+    iv: [u8; 16],
+) -> Vec<u8> {
     let encrypted = keys.encrypt(plain, iv);
     let mut signed = head(ENCRYPTED | AUTHENTICATED | payload_type, session, sequence, encrypted.len()).to_vec();
     signed.extend(encrypted);
@@ -189,7 +198,7 @@ fn sealed_as(payload_type: u8, plain: &[u8], keys: &Keys, session: u32, sequence
     [&RMCP[..], &signed, &code].concat()
 }
 
-fn head(payload_type: u8, session: u32, sequence: u32, length: usize) -> [u8; Head::BYTES] {
+fn head(payload_type: u8, session: u32, sequence: u32, length: usize) -> [u8; IpmiPacketHead::BYTES] {
     let [a, b, c, d] = session.to_le_bytes();
     let [e, f, g, h] = sequence.to_le_bytes();
     let [low, high] = u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes();
@@ -198,7 +207,7 @@ fn head(payload_type: u8, session: u32, sequence: u32, length: usize) -> [u8; He
 
 /// A request, or an answer: that has the function plus one, and a completion code before its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct IpmiMessage {
     pub to: u8,
     pub function: u8,
     pub from: u8,
@@ -212,7 +221,7 @@ pub struct Message {
 pub const BMC: u8 = 0x20;
 pub const CONSOLE: u8 = 0x81;
 
-impl Message {
+impl IpmiMessage {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, Bad> {
@@ -251,7 +260,7 @@ mod tests {
     use super::super::suite::{Numbers, Suite};
     use super::*;
 
-    fn keys(suite: Suite) -> Keys {
+    fn keys(suite: Suite) -> IpmiSessionKeys {
         let numbers = Numbers {
             suite,
             console_id: 1,
@@ -265,22 +274,22 @@ mod tests {
         numbers.keys(b"secret").0
     }
 
-    fn message() -> Message {
-        Message { to: BMC, function: 6, from: CONSOLE, sequence: 5, command: 1, data: vec![1, 2, 3] }
+    fn message() -> IpmiMessage {
+        IpmiMessage { to: BMC, function: 6, from: CONSOLE, sequence: 5, command: 1, data: vec![1, 2, 3] }
     }
 
     /// As ipmitool sends it: Get Channel Authentication Capabilities for this channel, as an administrator.
     #[test]
     fn the_first_request_is_as_everybody_sends_it() {
-        let message = Message { command: 0x38, data: vec![0x8e, 0x04], sequence: 0, ..message() };
+        let message = IpmiMessage { command: 0x38, data: vec![0x8e, 0x04], sequence: 0, ..message() };
         let wire = bare(&message.write());
         let expected = [
             0x06, 0x00, 0xff, 0x07, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x09, 0x20, 0x18, 0xc8, 0x81, 0x00, 0x38, 0x8e, 0x04,
             0xb5,
         ];
         assert_eq!(wire, expected);
-        assert_eq!(frame(&wire), Ok(Frame::Bare { message: &expected[14..] }));
-        assert_eq!(Message::read(&expected[14..]), Ok(message));
+        assert_eq!(frame(&wire), Ok(IpmiFrame::Bare { message: &expected[14..] }));
+        assert_eq!(IpmiMessage::read(&expected[14..]), Ok(message));
     }
 
     #[test]
@@ -289,7 +298,7 @@ mod tests {
             let keys = keys(suite);
             let wire = sealed(&message().write(), &keys, 7, 9, [8; 16]);
             assert_eq!((wire.len() - suite.code_bytes()) % 4, 0, "the code covers whole words");
-            assert_eq!(frame(&wire), Ok(Frame::Sealed { session: 7, sequence: 9 }));
+            assert_eq!(frame(&wire), Ok(IpmiFrame::Sealed { session: 7, sequence: 9 }));
             assert_eq!(open(&wire, &keys), Ok(message().write()));
             for at in RMCP.len()..wire.len() {
                 let mut wire = wire.clone();
@@ -309,14 +318,14 @@ mod tests {
             for bytes in [&bytes, &framed] {
                 let _ = frame(bytes);
                 drop(open(bytes, &keys(Suite::Sha256)));
-                drop(Message::read(bytes));
+                drop(IpmiMessage::read(bytes));
             }
         }
 
         #[test]
         fn messages_come_back(data in prop::collection::vec(any::<u8>(), 0..40), sequence in 0u8..64) {
-            let message = Message { data, sequence, ..message() };
-            prop_assert_eq!(Message::read(&message.write()), Ok(message));
+            let message = IpmiMessage { data, sequence, ..message() };
+            prop_assert_eq!(IpmiMessage::read(&message.write()), Ok(message));
         }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! A packet whose acknowledgement was lost comes again with its number; numbers go from 1 to 15 and begin again.
 
-use super::command::{self, Reply, completion};
+use super::command::{self, IpmiReply, completion};
 use super::packet::Bad;
 
 const HEAD_BYTES: usize = 4;
@@ -26,7 +26,7 @@ mod status {
 
 /// What a packet brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct SolPacket {
     /// Bytes of the serial port, not yet heard before.
     pub characters: Vec<u8>,
     /// What is to be sent back.
@@ -49,7 +49,7 @@ impl Console {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn take(&mut self, payload: &[u8]) -> Result<Heard, Bad> {
+    pub fn take(&mut self, payload: &[u8]) -> Result<SolPacket, Bad> {
         let Some((&[number, _, _, told], characters)) = payload.split_first_chunk::<HEAD_BYTES>() else {
             return Err("its console packet is cut off");
         };
@@ -57,10 +57,10 @@ impl Console {
             return Err("its console packet has more characters than there is a count for");
         }
         let number = number & NUMBER;
-        let mut heard = Heard {
+        let mut heard = SolPacket {
             is_lossy: told & status::OVERRUN != 0,
             has_ended: told & status::DEACTIVATED != 0,
-            ..Heard::default()
+            ..SolPacket::default()
         };
         // Zero is for packets that tell something and bring nothing.
         if number == 0 {
@@ -95,13 +95,13 @@ pub enum Activation {
     /// It speaks at this UDP port.
     At(u16),
     Not(ConsoleSet),
-    /// Nothing that says anything about its console: [`Reply::accepted`] tells what.
+    /// Nothing that says anything about its console: [`IpmiReply::accepted`] tells what.
     Unclear,
 }
 
 /// Reads the answer by its completion code (table 24-2).
 #[must_use]
-pub fn activation(reply: &Reply) -> Activation {
+pub fn activation(reply: &IpmiReply) -> Activation {
     let not = |why: &str| {
         let why = format!("{why}, completion code {:#04x}", reply.completion);
         Activation::Not(ConsoleSet::NotOffered { why })
@@ -119,7 +119,7 @@ pub fn activation(reply: &Reply) -> Activation {
 
 /// What a serial port said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spoken {
+pub struct ConsoleData {
     pub characters: Vec<u8>,
     /// Some before these, or among them, are missing.
     pub is_lossy: bool,
@@ -154,7 +154,7 @@ mod tests {
     fn what_a_bmc_tells_is_heard() {
         let mut console = Console::default();
         let told = |console: &mut Console, status: u8| console.take(&[0, 0, 0, status]).unwrap();
-        assert_eq!(told(&mut console, 0), Heard::default());
+        assert_eq!(told(&mut console, 0), SolPacket::default());
         assert!(told(&mut console, 0x08).is_lossy);
         let end = told(&mut console, 0x10);
         assert!(end.has_ended && end.answer.is_none());
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn a_bmc_without_a_console_is_told_from_one_that_is_busy_with_it() {
         let answer =
-            |completion: u8| activation(&Reply { completion, data: vec![0, 0, 0, 0, 0xff, 0, 0xff, 0, 0x6f, 2] });
+            |completion: u8| activation(&IpmiReply { completion, data: vec![0, 0, 0, 0, 0xff, 0, 0xff, 0, 0x6f, 2] });
         assert_eq!(answer(0), Activation::At(623));
-        assert_eq!(activation(&Reply { completion: 0, data: vec![0; 9] }), Activation::Unclear);
+        assert_eq!(activation(&IpmiReply { completion: 0, data: vec![0; 9] }), Activation::Unclear);
         for code in [0x80, 0x82] {
             assert_eq!(answer(code), Activation::Not(ConsoleSet::Taken), "{code:02x}");
         }

@@ -100,7 +100,7 @@ impl Numbers {
 
     /// The keys, and the BMC's proof of them in RAKP 4.
     #[must_use]
-    pub fn keys(&self, password: &[u8]) -> (Keys, Vec<u8>) {
+    pub fn keys(&self, password: &[u8]) -> (IpmiSessionKeys, Vec<u8>) {
         let suite = self.suite;
         let text = [&self.console_random[..], &self.bmc_random, &self.who()].concat();
         let sik = suite.key(hmac::sign(&suite.key(password), &text).as_ref());
@@ -111,13 +111,13 @@ impl Numbers {
         let text = [&self.console_random[..], &self.bmc_id.to_le_bytes(), &self.bmc_guid].concat();
         let mut rakp4 = hmac::sign(&sik, &text).as_ref().to_vec();
         rakp4.truncate(suite.code_bytes());
-        (Keys { suite, integrity: suite.key(k1.as_ref()), aes }, rakp4)
+        (IpmiSessionKeys { suite, integrity: suite.key(k1.as_ref()), aes }, rakp4)
     }
 }
 
 /// Of one session.
 #[derive(Clone)]
-pub struct Keys {
+pub struct IpmiSessionKeys {
     suite: Suite,
     /// K1.
     integrity: hmac::Key,
@@ -125,13 +125,13 @@ pub struct Keys {
     aes: [u8; AES_BLOCK],
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for IpmiSessionKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("suite", &self.suite).finish_non_exhaustive()
+        f.debug_struct("IpmiSessionKeys").field("suite", &self.suite).finish_non_exhaustive()
     }
 }
 
-impl Keys {
+impl IpmiSessionKeys {
     #[must_use]
     pub fn suite(&self) -> Suite {
         self.suite
@@ -159,7 +159,7 @@ impl Keys {
         [&iv[..], encrypted].concat()
     }
 
-    /// The payload; none where this is nothing that [`Keys::encrypt`] makes.
+    /// The payload; none where this is nothing that [`IpmiSessionKeys::encrypt`] makes.
     #[must_use]
     pub fn decrypt(&self, encrypted: &[u8]) -> Option<Vec<u8>> {
         let (iv, blocks) = encrypted.split_first_chunk::<AES_BLOCK>()?;
@@ -179,18 +179,18 @@ impl Keys {
 
 /// Numbers that nobody can guess, from one seed that nobody knows: HMAC-SHA256 of their count.
 #[derive(Clone)]
-pub struct Random {
+pub struct SessionRandom {
     key: hmac::Key,
     count: u64,
 }
 
-impl std::fmt::Debug for Random {
+impl std::fmt::Debug for SessionRandom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Random(…)")
+        f.write_str("SessionRandom(…)")
     }
 }
 
-impl Random {
+impl SessionRandom {
     /// A seed serves one session: the same one gives the same numbers.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {

@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-use super::{Link, lenient};
+use super::{RedfishLink, lenient};
 
 /// `Status` of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Condition {
+pub struct RedfishStatus {
     #[serde(deserialize_with = "lenient")]
     pub state: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -41,7 +41,7 @@ pub struct Manager {
     #[serde(deserialize_with = "lenient")]
     pub firmware_version: Option<String>,
     #[serde(deserialize_with = "lenient")]
-    pub status: Option<Condition>,
+    pub status: Option<RedfishStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -61,7 +61,7 @@ pub struct SecureBoot {
 /// A memory module.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Memory {
+pub struct RedfishMemory {
     #[serde(deserialize_with = "lenient")]
     pub device_locator: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -79,12 +79,12 @@ pub struct Memory {
     #[serde(deserialize_with = "lenient")]
     pub serial_number: Option<String>,
     #[serde(deserialize_with = "lenient")]
-    pub status: Option<Condition>,
+    pub status: Option<RedfishStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Processor {
+pub struct RedfishProcessor {
     #[serde(deserialize_with = "lenient")]
     pub socket: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -100,14 +100,14 @@ pub struct Processor {
     #[serde(rename = "MaxSpeedMHz", deserialize_with = "lenient")]
     pub max_speed_mhz: Option<u32>,
     #[serde(deserialize_with = "lenient")]
-    pub status: Option<Condition>,
+    pub status: Option<RedfishStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct UpdateService {
     #[serde(deserialize_with = "lenient")]
-    pub firmware_inventory: Option<Link>,
+    pub firmware_inventory: Option<RedfishLink>,
 }
 
 /// One firmware of the inventory.

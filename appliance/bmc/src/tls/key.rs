@@ -32,7 +32,7 @@ const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CertificateKeyKind {
     Rsa { bits: usize },
     P256,
     P384,
@@ -41,8 +41,8 @@ enum Kind {
 
 /// A public key, as ring and `rsa` read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key<'a> {
-    kind: Kind,
+pub(super) struct CertificateKey<'a> {
+    kind: CertificateKeyKind,
     bytes: &'a [u8],
 }
 
@@ -75,7 +75,7 @@ impl<'a> Der<'a> {
 
 /// # Errors
 /// Why no handshake can be checked with its key.
-pub(super) fn of_certificate(der: &[u8]) -> Result<Key<'_>, String> {
+pub(super) fn of_certificate(der: &[u8]) -> Result<CertificateKey<'_>, String> {
     let info =
         key_info(der).ok_or("the BMC's certificate could not be read: it has no public key where one belongs")?;
     let mut info = Der(info);
@@ -88,19 +88,24 @@ pub(super) fn of_certificate(der: &[u8]) -> Result<Key<'_>, String> {
     };
     let (name, curve, bytes) = read().ok_or("the public key in the BMC's certificate could not be read")?;
     let kind = match (name, curve) {
-        (RSA | RSA_PSS, _) => Kind::Rsa { bits: rsa_bits(bytes).ok_or("the RSA key of the BMC could not be read")? },
-        (EC, Some(P256)) => Kind::P256,
-        (EC, Some(P384)) => Kind::P384,
-        (ED25519, _) => Kind::Ed25519,
+        (RSA | RSA_PSS, _) => {
+            CertificateKeyKind::Rsa { bits: rsa_bits(bytes).ok_or("the RSA key of the BMC could not be read")? }
+        }
+        (EC, Some(P256)) => CertificateKeyKind::P256,
+        (EC, Some(P384)) => CertificateKeyKind::P384,
+        (ED25519, _) => CertificateKeyKind::Ed25519,
         (EC, _) => return Err("the key in the BMC's certificate is of a curve other than P-256 and P-384".to_owned()),
         _ => return Err("the key in the BMC's certificate is neither RSA, ECDSA nor Ed25519".to_owned()),
     };
     match kind {
-        Kind::Rsa { bits } if !RSA_BITS.contains(&bits) => {
+        CertificateKeyKind::Rsa { bits } if !RSA_BITS.contains(&bits) => {
             let (least, most) = (RSA_BITS.start(), RSA_BITS.end());
             Err(format!("the BMC's RSA key has {bits} bits: those with {least} to {most} are taken"))
         }
-        Kind::Rsa { .. } | Kind::P256 | Kind::P384 | Kind::Ed25519 => Ok(Key { kind, bytes }),
+        CertificateKeyKind::Rsa { .. }
+        | CertificateKeyKind::P256
+        | CertificateKeyKind::P384
+        | CertificateKeyKind::Ed25519 => Ok(CertificateKey { kind, bytes }),
     }
 }
 
@@ -126,13 +131,18 @@ fn rsa_bits(key: &[u8]) -> Option<usize> {
     Some(bytes.len() * 8 - unused)
 }
 
-impl Key<'_> {
+impl CertificateKey<'_> {
     /// # Errors
     /// Why the signature does not show that the peer holds the key.
     pub(super) fn verify(&self, scheme: SignatureScheme, message: &[u8], signature: &[u8]) -> Result<(), String> {
         let is_good = match self.kind {
-            Kind::Rsa { bits } if bits < RING_RSA_BITS_MIN => short_rsa(self.bytes, scheme, message, signature),
-            Kind::Rsa { .. } | Kind::P256 | Kind::P384 | Kind::Ed25519 => algorithm(self.kind, scheme)
+            CertificateKeyKind::Rsa { bits } if bits < RING_RSA_BITS_MIN => {
+                short_rsa(self.bytes, scheme, message, signature)
+            }
+            CertificateKeyKind::Rsa { .. }
+            | CertificateKeyKind::P256
+            | CertificateKeyKind::P384
+            | CertificateKeyKind::Ed25519 => algorithm(self.kind, scheme)
                 .map(|algorithm| UnparsedPublicKey::new(algorithm, self.bytes).verify(message, signature).is_ok()),
         };
         match is_good {
@@ -146,19 +156,19 @@ impl Key<'_> {
 }
 
 /// How ring checks this scheme with such a key. TLS 1.2 ties no curve to a digest.
-fn algorithm(kind: Kind, scheme: SignatureScheme) -> Option<&'static dyn VerificationAlgorithm> {
+fn algorithm(kind: CertificateKeyKind, scheme: SignatureScheme) -> Option<&'static dyn VerificationAlgorithm> {
     Some(match (kind, scheme) {
-        (Kind::Rsa { .. }, SignatureScheme::RSA_PKCS1_SHA256) => &signature::RSA_PKCS1_2048_8192_SHA256,
-        (Kind::Rsa { .. }, SignatureScheme::RSA_PKCS1_SHA384) => &signature::RSA_PKCS1_2048_8192_SHA384,
-        (Kind::Rsa { .. }, SignatureScheme::RSA_PKCS1_SHA512) => &signature::RSA_PKCS1_2048_8192_SHA512,
-        (Kind::Rsa { .. }, SignatureScheme::RSA_PSS_SHA256) => &signature::RSA_PSS_2048_8192_SHA256,
-        (Kind::Rsa { .. }, SignatureScheme::RSA_PSS_SHA384) => &signature::RSA_PSS_2048_8192_SHA384,
-        (Kind::Rsa { .. }, SignatureScheme::RSA_PSS_SHA512) => &signature::RSA_PSS_2048_8192_SHA512,
-        (Kind::P256, SignatureScheme::ECDSA_NISTP256_SHA256) => &signature::ECDSA_P256_SHA256_ASN1,
-        (Kind::P256, SignatureScheme::ECDSA_NISTP384_SHA384) => &signature::ECDSA_P256_SHA384_ASN1,
-        (Kind::P384, SignatureScheme::ECDSA_NISTP256_SHA256) => &signature::ECDSA_P384_SHA256_ASN1,
-        (Kind::P384, SignatureScheme::ECDSA_NISTP384_SHA384) => &signature::ECDSA_P384_SHA384_ASN1,
-        (Kind::Ed25519, SignatureScheme::ED25519) => &signature::ED25519,
+        (CertificateKeyKind::Rsa { .. }, SignatureScheme::RSA_PKCS1_SHA256) => &signature::RSA_PKCS1_2048_8192_SHA256,
+        (CertificateKeyKind::Rsa { .. }, SignatureScheme::RSA_PKCS1_SHA384) => &signature::RSA_PKCS1_2048_8192_SHA384,
+        (CertificateKeyKind::Rsa { .. }, SignatureScheme::RSA_PKCS1_SHA512) => &signature::RSA_PKCS1_2048_8192_SHA512,
+        (CertificateKeyKind::Rsa { .. }, SignatureScheme::RSA_PSS_SHA256) => &signature::RSA_PSS_2048_8192_SHA256,
+        (CertificateKeyKind::Rsa { .. }, SignatureScheme::RSA_PSS_SHA384) => &signature::RSA_PSS_2048_8192_SHA384,
+        (CertificateKeyKind::Rsa { .. }, SignatureScheme::RSA_PSS_SHA512) => &signature::RSA_PSS_2048_8192_SHA512,
+        (CertificateKeyKind::P256, SignatureScheme::ECDSA_NISTP256_SHA256) => &signature::ECDSA_P256_SHA256_ASN1,
+        (CertificateKeyKind::P256, SignatureScheme::ECDSA_NISTP384_SHA384) => &signature::ECDSA_P256_SHA384_ASN1,
+        (CertificateKeyKind::P384, SignatureScheme::ECDSA_NISTP256_SHA256) => &signature::ECDSA_P384_SHA256_ASN1,
+        (CertificateKeyKind::P384, SignatureScheme::ECDSA_NISTP384_SHA384) => &signature::ECDSA_P384_SHA384_ASN1,
+        (CertificateKeyKind::Ed25519, SignatureScheme::ED25519) => &signature::ED25519,
         _ => return None,
     })
 }
@@ -226,9 +236,9 @@ mod tests {
     fn keys_are_found_in_certificates_of_each_version() {
         let message = b"a handshake";
         for (algorithm, kind, scheme) in [
-            (&PKCS_ECDSA_P256_SHA256, Kind::P256, SignatureScheme::ECDSA_NISTP256_SHA256),
-            (&PKCS_ECDSA_P384_SHA384, Kind::P384, SignatureScheme::ECDSA_NISTP384_SHA384),
-            (&PKCS_ED25519, Kind::Ed25519, SignatureScheme::ED25519),
+            (&PKCS_ECDSA_P256_SHA256, CertificateKeyKind::P256, SignatureScheme::ECDSA_NISTP256_SHA256),
+            (&PKCS_ECDSA_P384_SHA384, CertificateKeyKind::P384, SignatureScheme::ECDSA_NISTP384_SHA384),
+            (&PKCS_ED25519, CertificateKeyKind::Ed25519, SignatureScheme::ED25519),
         ] {
             let pair = KeyPair::generate_for(algorithm).unwrap();
             let signature = pair.sign(message).unwrap();
@@ -249,7 +259,7 @@ mod tests {
         let key = |bits: usize| der(SEQUENCE, &[&der(INTEGER, &[&vec![0xff; bits / 8]]), &[INTEGER, 3, 1, 0, 1]]);
         for bits in [512, 1024, 2048, 4096, 8192] {
             let certificate = certificate(true, &rsa_info(&key(bits)));
-            assert_eq!(of_certificate(&certificate).unwrap().kind, Kind::Rsa { bits });
+            assert_eq!(of_certificate(&certificate).unwrap().kind, CertificateKeyKind::Rsa { bits });
         }
         for bits in [256, 16384] {
             let error = of_certificate(&certificate(true, &rsa_info(&key(bits)))).unwrap_err();

@@ -57,13 +57,13 @@ impl fmt::Display for UnseenBoot {
 
 /// What was sent for one token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Grant {
+pub(super) struct TokenGrant {
     pub(super) id: u64,
     kernel: Coverage,
     initramfs: Coverage,
 }
 
-impl Grant {
+impl TokenGrant {
     pub(super) fn of(id: u64) -> Self {
         Self { id, ..Self::default() }
     }

@@ -24,7 +24,7 @@ use std::{fmt, net::IpAddr, ops::Range};
 pub use coverage::{Coverage, PIECES_MAX};
 pub use files::{BootFile, BootFileName, BootFileSet, ServedBootFiles};
 use firesteel_facts::{Mac, Sha256};
-use grant::Grant;
+use grant::TokenGrant;
 pub use grant::{BootSeal, UnseenBoot};
 
 /// Tokens of one attempt for which it is remembered what was sent: a loader that tries again gets another one.
@@ -51,7 +51,7 @@ pub enum AddressHolder {
 
 /// A request for the boot script of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct BootScriptRequest {
     pub from: IpAddr,
     pub holder: AddressHolder,
     pub rule: AskerRule,
@@ -72,11 +72,11 @@ pub enum BootAsker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskerMismatch {
     from: IpAddr,
-    expected: Expected,
+    expected: ExpectedAsker,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Expected {
+enum ExpectedAsker {
     /// An address that is leased to the host; the asker's is leased to this MAC, if to any.
     Lease { leased: Vec<IpAddr>, other: Option<Mac> },
     /// The address that asked first.
@@ -95,7 +95,7 @@ impl fmt::Display for AskerMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the boot script was asked for from {}, ", self.from)?;
         match &self.expected {
-            Expected::Lease { leased, other } => {
+            ExpectedAsker::Lease { leased, other } => {
                 match other {
                     Some(mac) => write!(f, "an address that is leased to {}", mac.hyphenated())?,
                     None => f.write_str("an address that is leased to no machine")?,
@@ -110,7 +110,7 @@ impl fmt::Display for AskerMismatch {
                      firesteel.dev/boot-address: any",
                 )
             }
-            Expected::First(first) => write!(
+            ExpectedAsker::First(first) => write!(
                 f,
                 "and {first} asked first in this attempt: the machine got another address, another network card \
                  asks, or the MAC address is forged; the next attempt begins with its own first address"
@@ -128,7 +128,7 @@ pub struct Observation {
     asker: Option<BootAsker>,
     mismatch: Option<AskerMismatch>,
     /// The newest last.
-    grants: Vec<Grant>,
+    grants: Vec<TokenGrant>,
 }
 
 impl Observation {
@@ -158,7 +158,7 @@ impl Observation {
     ///
     /// # Errors
     /// When it may not; the observation keeps the reason.
-    pub fn ask(&mut self, asked: &Asked) -> Result<BootAsker, AskerMismatch> {
+    pub fn ask(&mut self, asked: &BootScriptRequest) -> Result<BootAsker, AskerMismatch> {
         let from = asked.from.to_canonical();
         let judged = match (asked.holder, asked.rule) {
             (AddressHolder::Host, _) => {
@@ -169,14 +169,14 @@ impl Observation {
             (AddressHolder::Other(_) | AddressHolder::Unleased, AskerRule::FirstAsker) => {
                 match *self.first.get_or_insert(from) {
                     first if first == from => Ok(BootAsker::First(from)),
-                    first => Err(Expected::First(first)),
+                    first => Err(ExpectedAsker::First(first)),
                 }
             }
             (AddressHolder::Other(mac), AskerRule::Lease) => {
-                Err(Expected::Lease { leased: asked.leased.clone(), other: Some(mac) })
+                Err(ExpectedAsker::Lease { leased: asked.leased.clone(), other: Some(mac) })
             }
             (AddressHolder::Unleased, AskerRule::Lease) => {
-                Err(Expected::Lease { leased: asked.leased.clone(), other: None })
+                Err(ExpectedAsker::Lease { leased: asked.leased.clone(), other: None })
             }
         };
         let judged = judged.map_err(|expected| AskerMismatch { from, expected });
@@ -223,7 +223,7 @@ impl Observation {
     ) -> Result<(), UnseenBoot> {
         let seal = seal.ok_or(UnseenBoot::Unsealed)?;
         let files = served.of(seal).ok_or(UnseenBoot::OtherFiles)?;
-        let none = Grant::default();
+        let none = TokenGrant::default();
         let grant = self.grants.iter().find(|known| known.id == seal.grant).unwrap_or(&none);
         if let Some(missing) = grant.missing(files) {
             return Err(missing);
@@ -239,7 +239,7 @@ impl Observation {
             self.grants.remove(0);
         }
         let place = self.grants.partition_point(|known| known.id < id);
-        self.grants.insert(place, Grant::of(id));
+        self.grants.insert(place, TokenGrant::of(id));
     }
 }
 
@@ -252,8 +252,8 @@ mod tests {
     const NEIGHBOUR: [u8; 4] = [10, 77, 0, 200];
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
-    fn asked(from: [u8; 4], holder: AddressHolder, rule: AskerRule) -> Asked {
-        Asked { from: from.into(), holder, rule, leased: vec![HOST.into()] }
+    fn asked(from: [u8; 4], holder: AddressHolder, rule: AskerRule) -> BootScriptRequest {
+        BootScriptRequest { from: from.into(), holder, rule, leased: vec![HOST.into()] }
     }
 
     #[test]
@@ -388,7 +388,8 @@ mod tests {
         }
         boot.ask(&asked(HOST, AddressHolder::Host, AskerRule::Lease)).unwrap();
         assert_eq!(boot.mismatch(), None);
-        let nowhere = Asked { leased: Vec::new(), ..asked(HOST, AddressHolder::Unleased, AskerRule::Lease) };
+        let nowhere =
+            BootScriptRequest { leased: Vec::new(), ..asked(HOST, AddressHolder::Unleased, AskerRule::Lease) };
         let text = boot.ask(&nowhere).unwrap_err().to_string();
         assert_eq!(boot.mismatch(), None, "the host has its token");
         assert!(text.contains("leased to no machine; this machine has no live lease"), "{text}");

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use firesteel_kube::{Change, Objects};
+use firesteel_kube::{ObjectChange, Objects};
 use firesteel_resources::machine_config::{MachineConfig, pool::MachineConfigPool};
 use firesteel_runtime::ControllerError;
 
-use super::pass::Pass;
+use super::pass::PoolReconciler;
 use crate::ConfigController;
 
 /// From a change to its pass: what is applied together is one pass.
@@ -19,9 +19,9 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// The pools and machine configs that there are.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct FollowedPools {
     pub(super) pools: BTreeMap<String, MachineConfigPool>,
-    pub(super) configs: BTreeMap<String, ConfigSeen>,
+    pub(super) configs: BTreeMap<String, MachineConfigVersion>,
     /// Machine configs that are stored and cannot be read. Nobody knows which pools select them, so that none is rendered
     /// without them.
     pub(super) unreadable: BTreeSet<String>,
@@ -29,23 +29,23 @@ pub(super) struct Followed {
 
 /// Of a machine config no more than what decides whether it is read again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ConfigSeen {
+pub(super) struct MachineConfigVersion {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) version: String,
 }
 
 /// What the next pass looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Due {
+pub(super) struct PoolWork {
     pub(super) render: bool,
     pub(super) stubs: bool,
     pub(super) counts: bool,
 }
 
-impl Due {
+impl PoolWork {
     const ALL: Self = Self { render: true, stubs: true, counts: true };
 
-    fn and(self, other: Self) -> Self {
+    fn merge(self, other: Self) -> Self {
         Self {
             render: self.render || other.render,
             stubs: self.stubs || other.stubs,
@@ -62,24 +62,24 @@ impl ConfigController {
         let mut pool_changes = pools.subscribe().await?;
         let mut config_changes = configs.subscribe().await?;
         let mut trust_changes = self.config().trust.subscribe();
-        let (mut followed, mut pass) = (Followed::default(), Pass::new(self.clone()));
-        let (mut pools_read, mut configs_read, mut due) = (false, false, Due::ALL);
+        let (mut followed, mut pass) = (FollowedPools::default(), PoolReconciler::new(self.clone()));
+        let (mut pools_read, mut configs_read, mut due) = (false, false, PoolWork::ALL);
         let runtime = std::sync::Arc::clone(&self.config().runtime);
         let mut due_at = runtime.uptime() + SETTLE;
         loop {
-            let was_due = due != Due::default();
+            let was_due = due != PoolWork::default();
             let is_due = was_due && pools_read && configs_read;
             tokio::select! {
                 biased;
                 change = pool_changes.next() => {
                     let change = change?;
-                    pools_read |= matches!(change, Change::Synced);
-                    due = due.and(followed.pool(change));
+                    pools_read |= matches!(change, ObjectChange::Synced);
+                    due = due.merge(followed.pool(change));
                 }
                 change = config_changes.next() => {
                     let change = change?;
-                    configs_read |= matches!(change, Change::Synced);
-                    due = due.and(followed.config(change));
+                    configs_read |= matches!(change, ObjectChange::Synced);
+                    due = due.merge(followed.config(change));
                 }
                 () = self.inner.pools.stubs_due.notified() => due.stubs = true,
                 () = self.inner.pools.counts_due.notified() => due.counts = true,
@@ -91,24 +91,24 @@ impl ConfigController {
                         continue;
                     }
                     let is_done = pass.run(&followed, due).await;
-                    due = if is_done { Due::default() } else { Due::ALL };
+                    due = if is_done { PoolWork::default() } else { PoolWork::ALL };
                     due_at = runtime.uptime() + AGAIN;
                     let _read_before = self.inner.pools.read.set(());
                 }
             }
             // From the first change on: those that come after it do not put the pass off.
-            if !was_due && due != Due::default() {
+            if !was_due && due != PoolWork::default() {
                 due_at = runtime.uptime() + SETTLE;
             }
         }
     }
 }
 
-impl Followed {
+impl FollowedPools {
     /// Takes a change in; what is due by it.
-    fn pool(&mut self, change: Change<MachineConfigPool>) -> Due {
+    fn pool(&mut self, change: ObjectChange<MachineConfigPool>) -> PoolWork {
         match change {
-            Change::Applied(pool) => {
+            ObjectChange::Applied(pool) => {
                 let before = self.pools.insert(pool.metadata.name.clone(), pool.clone());
                 // Our own status asks for nothing.
                 let asks = before.is_none_or(|before| {
@@ -116,36 +116,37 @@ impl Followed {
                         || before.metadata.uid != pool.metadata.uid
                         || before.metadata.is_deleting() != pool.metadata.is_deleting()
                 });
-                if asks { Due::ALL } else { Due::default() }
+                if asks { PoolWork::ALL } else { PoolWork::default() }
             }
-            Change::Deleted(pool) => {
+            ObjectChange::Deleted(pool) => {
                 self.pools.remove(&pool.metadata.name);
-                Due::ALL
+                PoolWork::ALL
             }
-            Change::Synced => Due::default(),
-            Change::Undecodable { name, error } => {
+            ObjectChange::Synced => PoolWork::default(),
+            ObjectChange::Undecodable { name, error } => {
                 tracing::error!(pool = %name.name, %error, "a stored pool cannot be read; it is left alone");
-                Due::default()
+                PoolWork::default()
             }
         }
     }
 
-    fn config(&mut self, change: Change<MachineConfig>) -> Due {
-        let render = Due { render: true, counts: true, stubs: false };
+    fn config(&mut self, change: ObjectChange<MachineConfig>) -> PoolWork {
+        let render = PoolWork { render: true, counts: true, stubs: false };
         match change {
-            Change::Applied(config) => {
+            ObjectChange::Applied(config) => {
                 self.unreadable.remove(&config.metadata.name);
-                let seen = ConfigSeen { labels: config.metadata.labels, version: config.metadata.resource_version };
+                let seen =
+                    MachineConfigVersion { labels: config.metadata.labels, version: config.metadata.resource_version };
                 self.configs.insert(config.metadata.name, seen);
                 render
             }
-            Change::Deleted(config) => {
+            ObjectChange::Deleted(config) => {
                 self.unreadable.remove(&config.metadata.name);
                 self.configs.remove(&config.metadata.name);
                 render
             }
-            Change::Synced => Due::default(),
-            Change::Undecodable { name, error } => {
+            ObjectChange::Synced => PoolWork::default(),
+            ObjectChange::Undecodable { name, error } => {
                 tracing::error!(config = %name.name, %error, "a stored machine config cannot be read");
                 self.unreadable.insert(name.name.clone());
                 render

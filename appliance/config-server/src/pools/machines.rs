@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::{HostMemory, host::State, instance::has_rendered};
+use firesteel_plan::{HostMemory, host::HostState, instance::has_rendered};
 use firesteel_resources::{BareMetalHost, host_journal::HostJournalStatus};
 use firesteel_runtime::HostKey;
 
-use super::status::Machines;
+use super::status::PoolCounts;
 use crate::{ConfigController, pools::Pools};
 
 /// A host as its pool sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct PoolMember {
     /// The Secret with its user data.
     pub(crate) user_data: String,
     /// What was rendered when its OS fetched its config, of each pool that it fetched.
@@ -22,11 +22,11 @@ pub(crate) struct Member {
     failed: bool,
 }
 
-impl Member {
+impl PoolMember {
     /// As the newest step left it.
     pub(crate) fn of(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Self {
         let user_data = host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default();
-        let attempt = memory.applied.as_ref().filter(|_| memory.state == State::Provisioned).map(|one| one.attempt);
+        let attempt = memory.applied.as_ref().filter(|_| memory.state == HostState::Provisioned).map(|one| one.attempt);
         let record = journal.instance.as_ref().filter(|record| Some(record.attempt) == attempt);
         let runs = record.is_some_and(|record| record.running_at.is_some());
         Self {
@@ -44,8 +44,8 @@ impl ConfigController {
         &self,
         pools: &Pools,
         names: impl Iterator<Item = (&'a str, &'a str)>,
-    ) -> BTreeMap<&'a str, Machines> {
-        let members: Vec<(HostKey, Member)> = {
+    ) -> BTreeMap<&'a str, PoolCounts> {
+        let members: Vec<(HostKey, PoolMember)> = {
             let hosts = self.hosts();
             hosts.hosts().filter_map(|(key, host)| Some((key.clone(), host.kept.member.clone()?))).collect()
         };
@@ -58,8 +58,8 @@ impl ConfigController {
     }
 }
 
-fn count<'a>(members: impl Iterator<Item = &'a (HostKey, Member)>, rendered: &str) -> Machines {
-    let mut machines = Machines::default();
+fn count<'a>(members: impl Iterator<Item = &'a (HostKey, PoolMember)>, rendered: &str) -> PoolCounts {
+    let mut machines = PoolCounts::default();
     for (key, member) in members {
         machines.total += 1;
         machines.ready += u32::from(member.runs);
@@ -82,7 +82,7 @@ mod tests {
     fn a_machine_has_the_current_config_when_its_os_runs_with_it() {
         let member = |name: &str, rendered: &str, runs, failed| {
             let key = HostKey { namespace: "default".into(), name: name.into() };
-            (key, Member { user_data: "s".into(), rendered: rendered.into(), runs, failed })
+            (key, PoolMember { user_data: "s".into(), rendered: rendered.into(), runs, failed })
         };
         let all = [
             member("a", "rendered-x", true, false),
@@ -93,7 +93,7 @@ mod tests {
             member("e", "rendered-other rendered-x", true, false),
         ];
         let counted = count(all.iter(), "rendered-x");
-        let expected = Machines { total: 5, ready: 3, updated: 2, under_way: 1, degraded: vec!["default/c".into()] };
+        let expected = PoolCounts { total: 5, ready: 3, updated: 2, under_way: 1, degraded: vec!["default/c".into()] };
         assert_eq!(counted, expected);
         assert_eq!(count(all.iter(), "").updated, 0, "nothing is rendered");
     }

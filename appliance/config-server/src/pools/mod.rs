@@ -37,7 +37,7 @@ use tokio::sync::{Notify, SetOnce};
 
 use crate::ConfigRefusal;
 
-pub(crate) use machines::Member;
+pub(crate) use machines::PoolMember;
 
 /// Longest wait of a request for the pools to be read after a start.
 const START_MAX: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ const START_MAX: Duration = Duration::from_secs(5);
 /// What is known of the pools. The rest is read again in each pass.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    known: Mutex<Known>,
+    known: Mutex<PoolIndex>,
     /// All pools have been rendered since the start, as far as they can be.
     read: SetOnce<()>,
     /// Something that stubs are made of changed.
@@ -55,7 +55,7 @@ pub(crate) struct Pools {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PoolIndex {
     pools: BTreeMap<String, PoolView>,
     /// Which configs of ours the user data in a Secret leads to.
     leads: BTreeMap<(String, String), Vec<String>>,
@@ -78,7 +78,7 @@ pub(crate) fn unrendered(pool: &str, fault: Option<&str>) -> ConfigRefusal {
 }
 
 impl Pools {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, PoolIndex> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,8 +98,8 @@ impl Pools {
     pub(crate) fn secret_seen(&self, secret: &Secret, origins: &[String]) {
         let Some(bytes) = secret.user_data() else { return };
         let names = match form::read(bytes) {
-            Ok(form::Read::Json { text, .. }) => ignition::fetched_from(text.as_bytes(), origins),
-            Ok(form::Read::NotIgnition(_)) | Err(_) => Vec::new(),
+            Ok(form::ParsedUserData::Json { text, .. }) => ignition::fetched_from(text.as_bytes(), origins),
+            Ok(form::ParsedUserData::NotIgnition(_)) | Err(_) => Vec::new(),
         };
         let name = (secret.metadata.namespace.clone(), secret.metadata.name.clone());
         let is_stub = may_be_of_pool(&name.1) || !names.is_empty();
@@ -119,7 +119,7 @@ impl Pools {
         }
     }
 
-    pub(crate) fn secret_gone(&self, secret: &Secret) {
+    pub(crate) fn on_secret_deleted(&self, secret: &Secret) {
         let name = (secret.metadata.namespace.clone(), secret.metadata.name.clone());
         let was_known = self.lock().leads.remove(&name).is_some();
         if was_known || may_be_of_pool(&name.1) {

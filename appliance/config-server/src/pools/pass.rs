@@ -6,16 +6,16 @@ use std::{
 };
 
 use firesteel_ignition::{
-    Authority, NewFile, SpecVersion,
-    render::{self, Defaults, RenderError},
+    NewFile, SpecVersion, StubAuthority,
+    render::{self, Defaults, PoolRenderError},
     stub::{
-        make::{self, StubSpec},
+        managed_stub::{self, StubSpec},
         names::{managed_name, owners_name},
         spec2::Sectors,
-        upgrade::Ours,
+        upgrade::UpgradeTargets,
     },
 };
-use firesteel_kube::{Objects, Part, Status};
+use firesteel_kube::{ObjectPart, Objects, Status};
 use firesteel_resources::{
     OwnerReference, Secret,
     machine_config::{MachineConfig, ROLE_LABEL, pool::MachineConfigPool},
@@ -27,9 +27,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{
     PoolView, Pools,
-    follow::{Due, Followed},
-    status::{self, Machines, PoolSeen},
-    stubs::{self, Managed, Work},
+    follow::{FollowedPools, PoolWork},
+    status::{self, PoolCounts, PoolStatusInputs},
+    stubs::{self, ManagedStub, StubAction},
 };
 use crate::{ConfigController, controller::ServedHost, instance_files::FILES};
 
@@ -42,7 +42,7 @@ const HOST_FILE_BYTES: usize = 16 << 10;
 
 /// What is kept between passes.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct PoolReconciler {
     control: ConfigController,
     /// What each pool was last rendered from: the same again is the same.
     rendered_from: BTreeMap<String, Vec<(String, String)>>,
@@ -50,29 +50,30 @@ pub(super) struct Pass {
     left_alone: BTreeMap<(String, String), String>,
 }
 
-impl Pass {
+impl PoolReconciler {
     pub(super) fn new(control: ConfigController) -> Self {
         Self { control, rendered_from: BTreeMap::new(), left_alone: BTreeMap::new() }
     }
 
     /// Whether everything that was due was done; what failed is told in the log.
-    pub(super) async fn run(&mut self, followed: &Followed, due: Due) -> bool {
+    pub(super) async fn run(&mut self, followed: &FollowedPools, due: PoolWork) -> bool {
         let mut is_done = true;
         if due.render {
             is_done &= self.render(followed).await;
         }
         if due.stubs {
             is_done &= self.stubs(followed).await;
-            is_done &= noted("telling whether configs are served without a token", self.tell_all().await);
+            is_done &=
+                noted("telling whether configs are served without a token", self.write_provisioning_warning().await);
         }
         for pool in followed.pools.values() {
             let machines = self.machines(pool);
-            is_done &= noted("writing the status of a pool", self.tell(pool, &machines).await);
+            is_done &= noted("writing the status of a pool", self.write_pool_status(pool, &machines).await);
         }
         is_done
     }
 
-    async fn render(&mut self, followed: &Followed) -> bool {
+    async fn render(&mut self, followed: &FollowedPools) -> bool {
         let pools = &self.control.inner.pools;
         pools.lock().pools.retain(|name, _| followed.pools.contains_key(name));
         self.rendered_from.retain(|name, _| followed.pools.contains_key(name));
@@ -101,7 +102,7 @@ impl Pass {
                     tracing::warn!(pool = %name, error = %status.message, "reading the machine configs of a pool");
                     // Rendered anew when they can be read, also from the same as before: it takes the fault away.
                     self.rendered_from.remove(name);
-                    unread(pools, name, &status.message);
+                    unreadable_pool(pools, name, &status.message);
                     is_done = false;
                     continue;
                 }
@@ -121,7 +122,7 @@ impl Pass {
     }
 
     /// A machine config that is there and cannot be read. One that is gone is told of as little as it can be read.
-    async fn unreadable(&self, followed: &Followed) -> Option<String> {
+    async fn unreadable(&self, followed: &FollowedPools) -> Option<String> {
         for name in &followed.unreadable {
             if self.control.inner.config_objects.get("", name).await.is_err() {
                 return Some(name.clone());
@@ -130,7 +131,7 @@ impl Pass {
         None
     }
 
-    async fn read(&self, selected: &[(String, String)]) -> Result<Vec<render::MachineConfig>, Status> {
+    async fn read(&self, selected: &[(String, String)]) -> Result<Vec<render::RenderableConfig>, Status> {
         let mut configs = Vec::with_capacity(selected.len());
         for (name, _) in selected {
             // One that went meanwhile is a change of its own.
@@ -139,7 +140,7 @@ impl Pass {
         Ok(configs)
     }
 
-    fn machines(&self, pool: &MachineConfigPool) -> Machines {
+    fn machines(&self, pool: &MachineConfigPool) -> PoolCounts {
         let pools = &self.control.inner.pools;
         let name = pool.metadata.name.as_str();
         let view = pools.lock().pools.get(name).cloned().unwrap_or_default();
@@ -148,12 +149,12 @@ impl Pass {
         all.remove(name).unwrap_or_default()
     }
 
-    async fn tell(&self, pool: &MachineConfigPool, machines: &Machines) -> Result<(), Status> {
+    async fn write_pool_status(&self, pool: &MachineConfigPool, machines: &PoolCounts) -> Result<(), Status> {
         let (control, name) = (&self.control, pool.metadata.name.as_str());
         let view = control.inner.pools.lock().pools.get(name).cloned().unwrap_or_default();
         let now = control.now();
         let of = |generation: i64, old: &Value| {
-            let seen = PoolSeen {
+            let seen = PoolStatusInputs {
                 generation,
                 rendered: view.rendered.as_deref(),
                 fault: view.fault.as_deref(),
@@ -169,11 +170,11 @@ impl Pass {
             return Ok(());
         }
         let change = |pool: &mut MachineConfigPool| pool.status = of(pool.metadata.generation, &pool.status);
-        control.inner.pool_objects.modify("", name, Part::Status, change).await.map(drop)
+        control.inner.pool_objects.modify("", name, ObjectPart::Status, change).await.map(drop)
     }
 
     /// The standing warning on the Provisioning object, beside those of the pools.
-    async fn tell_all(&self) -> Result<(), Status> {
+    async fn write_provisioning_warning(&self) -> Result<(), Status> {
         let control = &self.control;
         let objects: Objects<Value> = Objects::new(&control.config().core, "metal3.io", "Provisioning")?;
         let Some(stored) = objects.get("", provisioning::SINGLETON).await? else { return Ok(()) };
@@ -196,10 +197,10 @@ impl Pass {
         if is_told == stands {
             return Ok(());
         }
-        objects.modify("", provisioning::SINGLETON, Part::Status, told).await.map(drop)
+        objects.modify("", provisioning::SINGLETON, ObjectPart::Status, told).await.map(drop)
     }
 
-    async fn stubs(&mut self, followed: &Followed) -> bool {
+    async fn stubs(&mut self, followed: &FollowedPools) -> bool {
         let control = self.control.clone();
         let authority = match control.config().trust.authority() {
             Ok(authority) => authority,
@@ -232,7 +233,7 @@ impl Pass {
                 }
             }
         }
-        is_done &= self.others(followed, &authority).await;
+        is_done &= self.update_other_stubs(followed, &authority).await;
         let mut known = control.inner.pools.lock();
         for (name, view) in &mut known.pools {
             view.stub_faults = faults.remove(name.as_str()).unwrap_or_default();
@@ -242,15 +243,15 @@ impl Pass {
 
     /// Stubs that lead to configs of Secrets: their CA is ours as well. What a person has to mend is told on the hosts
     /// that name them.
-    async fn others(&mut self, followed: &Followed, authority: &Authority) -> bool {
+    async fn update_other_stubs(&mut self, followed: &FollowedPools, authority: &StubAuthority) -> bool {
         let mut is_done = true;
         let before = std::mem::take(&mut self.left_alone);
         for name in self.control.inner.pools.leading_elsewhere(|name| followed.pools.contains_key(name)) {
             match self.change(&name, None, authority).await {
-                Ok((Work::LeftAlone(why), _)) => {
+                Ok((StubAction::LeftAlone(why), _)) => {
                     if before.get(&name) != Some(&why) {
                         tracing::warn!(namespace = %name.0, secret = %name.1, %why, "a stub is left as it is");
-                        self.tell_hosts(&name, &format!("the stub in Secret {} is left as it is: {why}", name.1));
+                        self.record_on_hosts(&name, &format!("the stub in Secret {} is left as it is: {why}", name.1));
                     }
                     self.left_alone.insert(name, why);
                 }
@@ -268,7 +269,7 @@ impl Pass {
     }
 
     /// On each host that is installed with this Secret.
-    fn tell_hosts(&self, secret: &(String, String), text: &str) {
+    fn record_on_hosts(&self, secret: &(String, String), text: &str) {
         let with_it: Vec<(HostKey, String)> = {
             let hosts = self.control.hosts();
             let is_of = |key: &HostKey, host: &KnownHost<ServedHost>| {
@@ -279,7 +280,7 @@ impl Pass {
             found.map(|(key, host)| (key.clone(), host.uid.clone())).collect()
         };
         for (key, uid) in with_it {
-            self.control.events().tell_of(&key, &uid, "StubLeftAlone", true, text.to_owned());
+            self.control.events().record_event(&key, &uid, "StubLeftAlone", true, text.to_owned());
         }
     }
 
@@ -288,13 +289,13 @@ impl Pass {
         &self,
         pool: &MachineConfigPool,
         name: &(String, String),
-        authority: &Authority,
+        authority: &StubAuthority,
         is_wanted: bool,
     ) -> Result<Option<String>, Status> {
         let (control, pool_name) = (&self.control, pool.metadata.name.as_str());
         let managed = if name.1 == managed_name(pool_name) {
-            match make::managed(pool_name, &control.inner.origins.managed, authority, StubSpec::V3_2) {
-                Ok(stub) => Some(Managed { stub, owner: owner(pool) }),
+            match managed_stub::managed(pool_name, &control.inner.origins.managed, authority, StubSpec::V3_2) {
+                Ok(stub) => Some(ManagedStub { stub, owner: owner(pool) }),
                 Err(error) => return Ok(Some(error.to_string())),
             }
         } else {
@@ -302,22 +303,22 @@ impl Pass {
         };
         let (work, is_there) = self.change(name, managed.as_ref(), authority).await?;
         let told = match work {
-            Work::Nothing if is_there => return Ok(None),
-            Work::Nothing => {
+            StubAction::Nothing if is_there => return Ok(None),
+            StubAction::Nothing => {
                 let Some(managed) = managed.filter(|_| is_wanted) else { return Ok(None) };
-                match control.inner.secrets.create(&stubs::made(&name.0, &name.1, managed)).await {
+                match control.inner.secrets.create(&stubs::stub_secret(&name.0, &name.1, managed)).await {
                     Err(status) if status.is_already_exists() => return Ok(None),
                     // Its namespace is going.
                     Err(status) if status.code == 403 || status.is_not_found() => return Ok(None),
                     made => made.map(|_| "made".to_owned())?,
                 }
             }
-            Work::Write { what, .. } => what,
-            Work::LeftAlone(why) => return Ok(Some(why)),
+            StubAction::Write { what, .. } => what,
+            StubAction::LeftAlone(why) => return Ok(Some(why)),
         };
         tracing::info!(pool = pool_name, namespace = %name.0, secret = %name.1, %told, "a stub was changed");
         let text = format!("stub {}/{}: {told}", name.0, name.1);
-        control.events().tell_about(
+        control.events().record_about(
             regarding(API_VERSION, "MachineConfigPool", &pool.metadata),
             "StubChanged",
             false,
@@ -330,30 +331,33 @@ impl Pass {
     async fn change(
         &self,
         name: &(String, String),
-        managed: Option<&Managed>,
-        authority: &Authority,
-    ) -> Result<(Work, bool), Status> {
+        managed: Option<&ManagedStub>,
+        authority: &StubAuthority,
+    ) -> Result<(StubAction, bool), Status> {
         let control = &self.control;
-        let ours =
-            Ours { endpoints: &control.inner.origins.endpoints, authority: Some(authority), sectors: Sectors::Unknown };
+        let ours = UpgradeTargets {
+            endpoints: &control.inner.origins.endpoints,
+            authority: Some(authority),
+            sectors: Sectors::Unknown,
+        };
         let Some(secret) = control.inner.secrets.get(&name.0, &name.1).await? else {
-            return Ok((Work::Nothing, false));
+            return Ok((StubAction::Nothing, false));
         };
         let work = stubs::decide(&secret, managed, &ours);
         let owners = managed.and_then(|managed| stubs::other_owners(&secret, managed));
-        if matches!(work, Work::Write { .. }) || owners.is_some() {
+        if matches!(work, StubAction::Write { .. }) || owners.is_some() {
             let now = control.now();
             let write = |secret: &mut Secret| {
                 // Whose it is shows before it is written.
                 let owners = managed.and_then(|managed| stubs::other_owners(secret, managed));
-                if let Work::Write { bytes, is_ours, what } = stubs::decide(secret, managed, &ours) {
+                if let StubAction::Write { bytes, is_ours, what } = stubs::decide(secret, managed, &ours) {
                     stubs::apply(secret, bytes, is_ours, &what, now);
                 }
                 if let Some(owners) = owners {
                     secret.metadata.owner_references = owners;
                 }
             };
-            control.inner.secrets.modify(&name.0, &name.1, Part::Main, write).await?;
+            control.inner.secrets.modify(&name.0, &name.1, ObjectPart::Main, write).await?;
         }
         Ok((work, true))
     }
@@ -386,7 +390,7 @@ impl super::Pools {
 }
 
 /// A pool whose machine configs could not be read is there all the same.
-fn unread(pools: &Pools, pool: &str, why: &str) {
+fn unreadable_pool(pools: &Pools, pool: &str, why: &str) {
     let mut known = pools.lock();
     known.pools.entry(pool.to_owned()).or_default().fault = Some(format!("its machine configs cannot be read: {why}"));
 }
@@ -410,13 +414,13 @@ fn noted(what: &str, result: Result<(), Status>) -> bool {
 }
 
 /// The machine configs of a pool with their versions. A pool without a selector selects none, as upstream's.
-fn selected(pool: &MachineConfigPool, followed: &Followed) -> Vec<(String, String)> {
+fn selected(pool: &MachineConfigPool, followed: &FollowedPools) -> Vec<(String, String)> {
     let Some(selector) = &pool.spec.machine_config_selector else { return Vec::new() };
     let matching = followed.configs.iter().filter(|(_, config)| selector.matches(&config.labels));
     matching.map(|(name, config)| (name.clone(), config.version.clone())).collect()
 }
 
-fn view(name: &str, configs: &[render::MachineConfig], before: Option<&PoolView>) -> PoolView {
+fn view(name: &str, configs: &[render::RenderableConfig], before: Option<&PoolView>) -> PoolView {
     let stub_faults = before.map(|before| before.stub_faults.clone()).unwrap_or_default();
     let kept = || before.and_then(|before| before.rendered.clone());
     let (rendered, fault) = match render::render(name, configs, &Defaults::default()) {
@@ -426,7 +430,7 @@ fn view(name: &str, configs: &[render::MachineConfig], before: Option<&PoolView>
             Err(error) => (kept(), Some(error.to_string())),
         },
         // Who takes all configs away means it.
-        Err(error @ RenderError::Empty) => (None, Some(error.to_string())),
+        Err(error @ PoolRenderError::Empty) => (None, Some(error.to_string())),
         Err(error) => (kept(), Some(error.to_string())),
     };
     PoolView { rendered, fault, stub_faults }
@@ -438,9 +442,9 @@ fn of_a_host() -> render::Additions {
     render::Additions { files: FILES.map(file).to_vec(), ..render::Additions::default() }
 }
 
-fn mapped(config: MachineConfig) -> render::MachineConfig {
+fn mapped(config: MachineConfig) -> render::RenderableConfig {
     let MachineConfig { metadata, spec, .. } = config;
-    render::MachineConfig {
+    render::RenderableConfig {
         role: metadata.labels.get(ROLE_LABEL).cloned().unwrap_or_default(),
         generated: metadata.annotation(GENERATED).is_some_and(|version| !version.is_empty()),
         name: metadata.name,
@@ -473,7 +477,7 @@ mod tests {
     fn a_pool_that_could_not_be_read_is_there() {
         let pools = Pools::default();
         assert_eq!(pools.rendered("worker").map_err(|refusal| refusal.status()), Err(404));
-        unread(&pools, "worker", "the disk is full");
+        unreadable_pool(&pools, "worker", "the disk is full");
         let refusal = pools.rendered("worker").expect_err("there is nothing to serve");
         assert_eq!(refusal.status(), 500, "Ignition asks again");
         assert!(refusal.to_string().contains("the disk is full"), "{refusal}");

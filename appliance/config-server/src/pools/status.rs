@@ -17,7 +17,7 @@ pub(super) const WITHOUT_TOKEN_TEXT: &str = "whoever reaches the config server r
 
 /// The machines of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Machines {
+pub(super) struct PoolCounts {
     pub(super) total: u32,
     /// Their OS runs.
     pub(super) ready: u32,
@@ -31,21 +31,21 @@ pub(super) struct Machines {
 
 /// What the status is made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PoolSeen<'a> {
+pub(super) struct PoolStatusInputs<'a> {
     pub(super) generation: i64,
     /// What is served.
     pub(super) rendered: Option<&'a Rendered>,
     /// Why what is wanted now could not be rendered.
     pub(super) fault: Option<&'a str>,
     pub(super) stub_faults: &'a [String],
-    pub(super) machines: &'a Machines,
+    pub(super) machines: &'a PoolCounts,
     pub(super) without_token: bool,
 }
 
 /// The new status; what others keep in it stays.
-pub(super) fn status(old: &Value, seen: &PoolSeen<'_>, now: Timestamp) -> Value {
+pub(super) fn status(old: &Value, seen: &PoolStatusInputs<'_>, now: Timestamp) -> Value {
     let mut status = old.as_object().cloned().unwrap_or_default();
-    let Machines { total, ready, updated, degraded, .. } = seen.machines;
+    let PoolCounts { total, ready, updated, degraded, .. } = seen.machines;
     let failed = u32::try_from(degraded.len()).unwrap_or(u32::MAX);
     let counts = [
         ("machineCount", *total),
@@ -83,7 +83,7 @@ fn configuration(rendered: &Rendered) -> Value {
 
 type Said = (&'static str, bool, &'static str, String);
 
-fn conditions_of(seen: &PoolSeen<'_>) -> Vec<Said> {
+fn conditions_of(seen: &PoolStatusInputs<'_>) -> Vec<Said> {
     let machines = seen.machines;
     let name = seen.rendered.map_or("", |rendered| rendered.name.as_str());
     let is_updated = machines.updated == machines.total && seen.fault.is_none();
@@ -175,7 +175,7 @@ pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, is_so: bool, reason: 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_ignition::render::{Defaults, MachineConfig, render};
+    use firesteel_ignition::render::{Defaults, RenderableConfig, render};
 
     use super::*;
 
@@ -189,10 +189,11 @@ mod tests {
 
     #[test]
     fn a_status_names_what_was_rendered_and_what_contradicts() {
-        let config = MachineConfig { name: "00-worker".into(), role: "worker".into(), ..MachineConfig::default() };
+        let config =
+            RenderableConfig { name: "00-worker".into(), role: "worker".into(), ..RenderableConfig::default() };
         let rendered = render("worker", &[config], &Defaults::default()).unwrap();
-        let machines = Machines { total: 2, ready: 1, updated: 1, under_way: 1, degraded: Vec::new() };
-        let seen = PoolSeen {
+        let machines = PoolCounts { total: 2, ready: 1, updated: 1, under_way: 1, degraded: Vec::new() };
+        let seen = PoolStatusInputs {
             generation: 3,
             rendered: Some(&rendered),
             fault: None,
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(status(&first, &seen, at(99)), first, "the same again changes nothing");
 
         let fault = "machine configs 10-a and 10-b contradict each other: kernelType: realtime and 64k-pages";
-        let worse = PoolSeen { fault: Some(fault), without_token: true, ..seen };
+        let worse = PoolStatusInputs { fault: Some(fault), without_token: true, ..seen };
         let second = status(&first, &worse, at(20));
         assert_eq!(condition(&second, "RenderDegraded")["message"], fault);
         assert_eq!(condition(&second, "Degraded")["status"], "True");
@@ -228,9 +229,9 @@ mod tests {
     #[test]
     fn failures_are_named_and_bounded() {
         let degraded: Vec<String> = (0..50).map(|number| format!("default/h{number}")).collect();
-        let machines = Machines { total: 50, degraded, ..Machines::default() };
+        let machines = PoolCounts { total: 50, degraded, ..PoolCounts::default() };
         let stubs = vec!["default/worker-user-data: ".to_owned() + &"x".repeat(9000)];
-        let seen = PoolSeen {
+        let seen = PoolStatusInputs {
             generation: 1,
             rendered: None,
             fault: None,

@@ -11,8 +11,8 @@
 //! hosts has the stubs of all pools.
 
 use firesteel_ignition::stub::{
-    authority::CaState,
-    upgrade::{Change, Ours, Upgrade, upgrade},
+    authority::StubCaChange,
+    upgrade::{StubUpgradeResult, Upgrade, UpgradeTargets, upgrade},
 };
 use firesteel_resources::{
     OwnerReference, Secret,
@@ -28,7 +28,7 @@ const DISABLE_TEMPLATING: &str = "disableTemplating";
 
 /// What is wanted in a Secret of ours.
 #[derive(Debug)]
-pub(super) struct Managed {
+pub(super) struct ManagedStub {
     pub(super) stub: String,
     /// The pool.
     pub(super) owner: OwnerReference,
@@ -36,7 +36,7 @@ pub(super) struct Managed {
 
 /// What is to be done with a Secret that is there.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum StubAction {
     Nothing,
     /// Its user data becomes this; in words what that is.
     Write {
@@ -49,8 +49,8 @@ pub(super) enum Work {
 }
 
 /// A Secret for a pool that has none yet.
-pub(super) fn made(namespace: &str, name: &str, managed: Managed) -> Secret {
-    let Managed { stub, owner } = managed;
+pub(super) fn stub_secret(namespace: &str, name: &str, managed: ManagedStub) -> Secret {
+    let ManagedStub { stub, owner } = managed;
     let mut secret = Secret::default();
     namespace.clone_into(&mut secret.metadata.namespace);
     name.clone_into(&mut secret.metadata.name);
@@ -71,8 +71,8 @@ fn is_untouched(secret: &Secret, bytes: &[u8]) -> bool {
 
 /// The owners that a managed stub should have, where it has others. While it is ours the pool is one, and takes it along
 /// when it goes; what somebody wrote is his, and stays.
-pub(super) fn other_owners(secret: &Secret, managed: &Managed) -> Option<Vec<OwnerReference>> {
-    let (bytes, Managed { stub, owner }) = (secret.user_data()?, managed);
+pub(super) fn other_owners(secret: &Secret, managed: &ManagedStub) -> Option<Vec<OwnerReference>> {
+    let (bytes, ManagedStub { stub, owner }) = (secret.user_data()?, managed);
     let is_ours = is_untouched(secret, bytes) || stub.as_bytes() == bytes;
     let owners = &secret.metadata.owner_references;
     let is_pool = |one: &OwnerReference| one.uid == owner.uid;
@@ -86,20 +86,20 @@ pub(super) fn other_owners(secret: &Secret, managed: &Managed) -> Option<Vec<Own
 }
 
 /// `managed`: what is wanted in this Secret, where it is one of ours.
-pub(super) fn decide(secret: &Secret, managed: Option<&Managed>, ours: &Ours<'_>) -> Work {
+pub(super) fn decide(secret: &Secret, managed: Option<&ManagedStub>, ours: &UpgradeTargets<'_>) -> StubAction {
     let Some(bytes) = secret.user_data() else {
-        return Work::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
+        return StubAction::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
             .unless(managed.is_none());
     };
     let managed = managed.map(|managed| managed.stub.as_bytes());
     let is_untouched = is_untouched(secret, bytes);
     let is_wanted = managed == Some(bytes);
     if is_wanted && (is_untouched || secret.immutable == Some(true)) {
-        return Work::Nothing;
+        return StubAction::Nothing;
     }
     // Whoever wrote what is wanted changed nothing: from now on it is ours again.
     let work = match managed.filter(|_| is_untouched || is_wanted) {
-        Some(wanted) => Work::Write {
+        Some(wanted) => StubAction::Write {
             bytes: SecretBytes(wanted.to_vec()),
             is_ours: true,
             what: if is_wanted { "taken for the appliance's own" } else { "written anew" }.to_owned(),
@@ -107,38 +107,40 @@ pub(super) fn decide(secret: &Secret, managed: Option<&Managed>, ours: &Ours<'_>
         None => owners(upgrade(bytes, ours)),
     };
     match work {
-        Work::Write { .. } if secret.immutable == Some(true) => {
-            Work::LeftAlone("it is immutable, and would have to be changed: replace it".to_owned())
+        StubAction::Write { .. } if secret.immutable == Some(true) => {
+            StubAction::LeftAlone("it is immutable, and would have to be changed: replace it".to_owned())
         }
-        Work::Nothing | Work::Write { .. } | Work::LeftAlone(_) => work,
+        StubAction::Nothing | StubAction::Write { .. } | StubAction::LeftAlone(_) => work,
     }
 }
 
-impl Work {
+impl StubAction {
     fn unless(self, is_nothing: bool) -> Self {
         if is_nothing { Self::Nothing } else { self }
     }
 }
 
-fn owners(upgrade: Upgrade) -> Work {
+fn owners(upgrade: Upgrade) -> StubAction {
     match upgrade {
-        Upgrade::Ignored(_) => Work::Nothing,
-        Upgrade::Refused(error) => Work::LeftAlone(error.to_string()),
-        Upgrade::Unchanged { authority: CaState::LeftAlone(why), .. } => Work::LeftAlone(why.to_string()),
-        Upgrade::Unchanged { authority: CaState::None | CaState::Current | CaState::Rotated, .. } => Work::Nothing,
+        Upgrade::Ignored(_) => StubAction::Nothing,
+        Upgrade::Refused(error) => StubAction::LeftAlone(error.to_string()),
+        Upgrade::Unchanged { authority: StubCaChange::LeftAlone(why), .. } => StubAction::LeftAlone(why.to_string()),
+        Upgrade::Unchanged {
+            authority: StubCaChange::None | StubCaChange::Current | StubCaChange::Rotated, ..
+        } => StubAction::Nothing,
         Upgrade::Changed(change) => {
-            let Change { bytes, from_version, to_version, authority, notes, .. } = *change;
+            let StubUpgradeResult { bytes, from_version, to_version, authority, notes, .. } = *change;
             let mut what = Vec::new();
             if from_version != to_version {
                 what.push(format!("brought from {from_version} to {to_version}"));
             }
             match authority {
-                CaState::Rotated => what.push("its certificate authority replaced".to_owned()),
-                CaState::LeftAlone(why) => what.push(why.to_string()),
-                CaState::None | CaState::Current => {}
+                StubCaChange::Rotated => what.push("its certificate authority replaced".to_owned()),
+                StubCaChange::LeftAlone(why) => what.push(why.to_string()),
+                StubCaChange::None | StubCaChange::Current => {}
             }
             what.extend(notes);
-            Work::Write { bytes: SecretBytes(bytes), is_ours: false, what: what.join("; ") }
+            StubAction::Write { bytes: SecretBytes(bytes), is_ours: false, what: what.join("; ") }
         }
     }
 }
@@ -161,9 +163,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     use firesteel_ignition::{
-        Authority,
+        StubAuthority,
         stub::{
-            make::{Endpoint, StubSpec, managed},
+            managed_stub::{Endpoint, StubSpec, managed},
             spec2::Sectors,
         },
     };
@@ -176,7 +178,7 @@ mod tests {
 
     struct World {
         endpoints: Vec<Endpoint>,
-        authority: Authority,
+        authority: StubAuthority,
     }
 
     impl World {
@@ -184,46 +186,46 @@ mod tests {
             let past: Vec<String> = past.iter().map(|seed| certificate(seed)).collect();
             let past: Vec<&str> = past.iter().map(String::as_str).collect();
             let endpoints = vec![Endpoint::new("192.0.2.1", 22623).unwrap()];
-            Self { endpoints, authority: Authority::new(&certificate(ca), &past).unwrap() }
+            Self { endpoints, authority: StubAuthority::new(&certificate(ca), &past).unwrap() }
         }
 
         fn stub(&self) -> String {
             managed("worker", &self.endpoints[0], &self.authority, StubSpec::V3_2).unwrap()
         }
 
-        fn decide(&self, secret: &Secret, is_managed: bool) -> Work {
-            let managed = Managed { stub: self.stub(), owner: OwnerReference::default() };
+        fn decide(&self, secret: &Secret, is_managed: bool) -> StubAction {
+            let managed = ManagedStub { stub: self.stub(), owner: OwnerReference::default() };
             let (endpoints, authority) = (self.endpoints.as_slice(), &self.authority);
-            let ours = Ours { endpoints, authority: Some(authority), sectors: Sectors::Unknown };
+            let ours = UpgradeTargets { endpoints, authority: Some(authority), sectors: Sectors::Unknown };
             decide(secret, is_managed.then_some(&managed), &ours)
         }
     }
 
     fn secret(bytes: &[u8]) -> Secret {
-        let nothing = Managed { stub: String::new(), owner: OwnerReference::default() };
-        let mut secret = made("default", "worker-user-data", nothing);
+        let nothing = ManagedStub { stub: String::new(), owner: OwnerReference::default() };
+        let mut secret = stub_secret("default", "worker-user-data", nothing);
         secret.metadata.annotations.clear();
         secret.data.insert("userData".to_owned(), SecretBytes(bytes.to_vec()));
         secret
     }
 
-    fn written(work: Work) -> String {
+    fn written(work: StubAction) -> String {
         match work {
-            Work::Write { bytes, .. } => String::from_utf8(bytes.0).unwrap(),
-            other @ (Work::Nothing | Work::LeftAlone(_)) => panic!("{other:?}"),
+            StubAction::Write { bytes, .. } => String::from_utf8(bytes.0).unwrap(),
+            other @ (StubAction::Nothing | StubAction::LeftAlone(_)) => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_managed_stub_is_written_anew_until_somebody_changes_it() {
         let (old, new) = (World::new("old", &[]), World::new("new", &["old"]));
-        let managed = Managed { stub: old.stub(), owner: OwnerReference::default() };
-        let mut stored = made("default", "worker-user-data-managed", managed);
-        assert_eq!(old.decide(&stored, true), Work::Nothing);
-        let Work::Write { bytes, is_ours, what } = new.decide(&stored, true) else { panic!("it is out of date") };
+        let managed = ManagedStub { stub: old.stub(), owner: OwnerReference::default() };
+        let mut stored = stub_secret("default", "worker-user-data-managed", managed);
+        assert_eq!(old.decide(&stored, true), StubAction::Nothing);
+        let StubAction::Write { bytes, is_ours, what } = new.decide(&stored, true) else { panic!("it is out of date") };
         assert!(is_ours);
         apply(&mut stored, bytes, is_ours, &what, Timestamp::UNIX_EPOCH);
-        assert_eq!(new.decide(&stored, true), Work::Nothing);
+        assert_eq!(new.decide(&stored, true), StubAction::Nothing);
 
         // A partition of the owner's, in bytes that are not ours.
         let own = old.stub().replacen(
@@ -232,13 +234,13 @@ mod tests {
             1,
         );
         stored.data.insert("userData".to_owned(), SecretBytes(own.clone().into_bytes()));
-        assert_eq!(old.decide(&stored, true), Work::Nothing, "customised, and well");
+        assert_eq!(old.decide(&stored, true), StubAction::Nothing, "customised, and well");
         // Somebody took that back.
         let back =
             Secret { data: [("userData".to_owned(), SecretBytes(new.stub().into_bytes()))].into(), ..stored.clone() };
         let mut ours = back.clone();
         ours.metadata.annotations.insert(WRITTEN.to_owned(), "of another time".to_owned());
-        let Work::Write { bytes, is_ours, what } = new.decide(&ours, true) else { panic!("it is ours again") };
+        let StubAction::Write { bytes, is_ours, what } = new.decide(&ours, true) else { panic!("it is ours again") };
         assert!(is_ours && bytes.0 == new.stub().as_bytes());
         apply(&mut ours, bytes, is_ours, &what, Timestamp::UNIX_EPOCH);
         assert_eq!(ours, back);
@@ -246,7 +248,7 @@ mod tests {
         assert!(rotated.starts_with(r#"{ "storage":{"disks":[{"device":"/dev/sdb""#), "{rotated}");
         assert!(rotated.contains(&STANDARD.encode(certificate("new"))));
         let moved = World { endpoints: vec![Endpoint::new("192.0.2.7", 22623).unwrap()], ..World::new("old", &[]) };
-        assert_eq!(moved.decide(&stored, true), Work::Nothing, "another address is the owner's to write");
+        assert_eq!(moved.decide(&stored, true), StubAction::Nothing, "another address is the owner's to write");
     }
 
     #[test]
@@ -257,8 +259,8 @@ mod tests {
             ..OwnerReference::default()
         };
         let (old, new) = (World::new("old", &[]), World::new("new", &["old"]));
-        let managed = |world: &World| Managed { stub: world.stub(), owner: owner("pool", true) };
-        let mut stored = made("default", "worker-user-data-managed", managed(&old));
+        let managed = |world: &World| ManagedStub { stub: world.stub(), owner: owner("pool", true) };
+        let mut stored = stub_secret("default", "worker-user-data-managed", managed(&old));
         stored.metadata.owner_references.push(owner("another", false));
         for world in [&old, &new] {
             assert_eq!(other_owners(&stored, &managed(world)), None, "out of date, and ours");
@@ -283,18 +285,18 @@ mod tests {
         let lifted = secret(spec_2.as_bytes());
         let text = written(world.decide(&lifted, false));
         assert!(text.contains(r#""version":"3.2.0""#) && text.contains("192.0.2.1:22623/config/worker"), "{text}");
-        assert_eq!(world.decide(&secret(world.stub().as_bytes()), false), Work::Nothing, "byte for byte");
+        assert_eq!(world.decide(&secret(world.stub().as_bytes()), false), StubAction::Nothing, "byte for byte");
         for (bytes, why) in [
             (&b"{"[..], "not valid JSON"),
             (b"{\"ignition\":{}}", "ignition.version"),
             (b"{\"ignition\":{\"version\":\"4.0.0\"}}", "not a version that is known"),
         ] {
-            let Work::LeftAlone(told) = world.decide(&secret(bytes), false) else { panic!("{why}") };
+            let StubAction::LeftAlone(told) = world.decide(&secret(bytes), false) else { panic!("{why}") };
             assert!(told.contains(why), "{told}");
         }
-        assert_eq!(world.decide(&secret(b"#cloud-config\n"), false), Work::Nothing);
+        assert_eq!(world.decide(&secret(b"#cloud-config\n"), false), StubAction::Nothing);
         let immutable = Secret { immutable: Some(true), ..secret(spec_2.as_bytes()) };
-        assert!(matches!(world.decide(&immutable, false), Work::LeftAlone(why) if why.contains("immutable")));
+        assert!(matches!(world.decide(&immutable, false), StubAction::LeftAlone(why) if why.contains("immutable")));
     }
 
     #[test]
@@ -309,7 +311,9 @@ mod tests {
             source("old"),
             source("theirs")
         );
-        let Work::LeftAlone(why) = world.decide(&secret(two.as_bytes()), false) else { panic!("it is the owner's") };
+        let StubAction::LeftAlone(why) = world.decide(&secret(two.as_bytes()), false) else {
+            panic!("it is the owner's")
+        };
         assert!(why.contains("2 certificate authorities"), "{why}");
     }
 }

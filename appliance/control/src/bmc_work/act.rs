@@ -1,12 +1,12 @@
 //! What one call does with a BMC that let us in.
 
 use firesteel_bmc::{
-    BmcSeen as Identified, BootMode, BootSet, BootVia, BootWish, Error, OnceRead, PowerAction, PowerSet, PowerState,
-    Target,
+    BmcBootMode, BootSet, BootVia, BootWish, Error, NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState,
+    SystemReport as Identified,
 };
 use firesteel_plan::host::BmcAction;
 
-use super::Learnt;
+use super::PowerCallFindings;
 use crate::power::BmcSession;
 
 /// How a host is booted, and in what mode.
@@ -14,9 +14,9 @@ use crate::power::BmcSession;
 pub(super) struct Booting<'a> {
     pub(super) via: BootVia,
     /// For protocols that have no way to leave the firmware's mode alone.
-    pub(super) mode: BootMode,
+    pub(super) mode: BmcBootMode,
     /// What the owner asked for.
-    pub(super) wanted_mode: Option<BootMode>,
+    pub(super) wanted_mode: Option<BmcBootMode>,
     /// What a host that boots by HTTP fetches.
     pub(super) loader: &'a str,
 }
@@ -24,25 +24,37 @@ pub(super) struct Booting<'a> {
 impl Booting<'_> {
     /// The override for one boot into our ramdisk. There is no image for a CD: such a host netboots, which its
     /// condition says.
-    fn wish(&self) -> BootWish<'_> {
+    fn desired_boot(&self) -> BootWish<'_> {
         match self.via {
-            BootVia::Pxe | BootVia::VirtualCd => BootWish { mode: self.wanted_mode, ..BootWish::once(Target::Pxe) },
-            BootVia::UefiHttp => {
-                BootWish { mode: Some(BootMode::Uefi), http_uri: Some(self.loader), ..BootWish::once(Target::UefiHttp) }
+            BootVia::Pxe | BootVia::VirtualCd => {
+                BootWish { mode: self.wanted_mode, ..BootWish::once(NextBootSource::Pxe) }
             }
+            BootVia::UefiHttp => BootWish {
+                mode: Some(BmcBootMode::Uefi),
+                http_uri: Some(self.loader),
+                ..BootWish::once(NextBootSource::UefiHttp)
+            },
         }
     }
 }
 
-pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Booting<'_>) -> Result<Learnt, Error> {
+pub(super) async fn act(
+    client: &dyn BmcSession,
+    action: BmcAction,
+    booting: Booting<'_>,
+) -> Result<PowerCallFindings, Error> {
     let (mut was_off, mut no_override, mut once_unset, mut override_left) = (false, None, None, None);
     let note = match action {
         BmcAction::Probe => {
             let seen = client.identify().await?;
-            return Ok(Learnt { power: Some(seen.power), macs: Some(macs_of(&seen)), ..Learnt::default() });
+            return Ok(PowerCallFindings {
+                power: Some(seen.power),
+                macs: Some(macs_of(&seen)),
+                ..PowerCallFindings::default()
+            });
         }
         BmcAction::NetBoot => {
-            let set = client.order_boot(booting.wish(), booting.mode).await?;
+            let set = client.order_boot(booting.desired_boot(), booting.mode).await?;
             let power = client.power().await?;
             was_off = power == PowerState::Off;
             let reset = if was_off { PowerAction::On } else { PowerAction::ForceRestart };
@@ -86,16 +98,24 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
         },
     };
     let power = Some(client.power().await?);
-    Ok(Learnt { power, note, was_off, no_override, once_unset, override_left, ..Learnt::default() })
+    Ok(PowerCallFindings {
+        power,
+        note,
+        was_off,
+        no_override,
+        once_unset,
+        override_left,
+        ..PowerCallFindings::default()
+    })
 }
 
-async fn read_once(client: &dyn BmcSession) -> Result<Learnt, Error> {
+async fn read_once(client: &dyn BmcSession) -> Result<PowerCallFindings, Error> {
     let once_unread = match client.read_once().await? {
-        OnceRead::UsedUp => None,
-        OnceRead::Left { seen } => Some(format!("the BMC still has it: {seen}")),
-        OnceRead::Untold { why } => Some(why),
+        OverrideReading::UsedUp => None,
+        OverrideReading::Left { seen } => Some(format!("the BMC still has it: {seen}")),
+        OverrideReading::Untold { why } => Some(why),
     };
-    Ok(Learnt { once_unread, ..Learnt::default() })
+    Ok(PowerCallFindings { once_unread, ..PowerCallFindings::default() })
 }
 
 /// What a BMC says against what it was told.
@@ -129,14 +149,18 @@ mod tests {
     #[test]
     fn the_scheme_alone_says_how_a_host_is_booted() {
         let wish = |via, wanted_mode| {
-            let booting = Booting { via, mode: BootMode::Uefi, wanted_mode, loader: "http://10.0.0.1/loader/ipxe.efi" };
-            let wish = booting.wish();
+            let booting =
+                Booting { via, mode: BmcBootMode::Uefi, wanted_mode, loader: "http://10.0.0.1/loader/ipxe.efi" };
+            let wish = booting.desired_boot();
             (wish.target, wish.mode, wish.http_uri.map(str::to_owned), wish.is_lasting)
         };
-        assert_eq!(wish(BootVia::Pxe, None), (Target::Pxe, None, None, false));
-        assert_eq!(wish(BootVia::Pxe, Some(BootMode::Legacy)), (Target::Pxe, Some(BootMode::Legacy), None, false));
-        assert_eq!(wish(BootVia::VirtualCd, None), (Target::Pxe, None, None, false), "said by a condition");
+        assert_eq!(wish(BootVia::Pxe, None), (NextBootSource::Pxe, None, None, false));
+        assert_eq!(
+            wish(BootVia::Pxe, Some(BmcBootMode::Legacy)),
+            (NextBootSource::Pxe, Some(BmcBootMode::Legacy), None, false)
+        );
+        assert_eq!(wish(BootVia::VirtualCd, None), (NextBootSource::Pxe, None, None, false), "said by a condition");
         let loader = Some("http://10.0.0.1/loader/ipxe.efi".to_owned());
-        assert_eq!(wish(BootVia::UefiHttp, None), (Target::UefiHttp, Some(BootMode::Uefi), loader, false));
+        assert_eq!(wish(BootVia::UefiHttp, None), (NextBootSource::UefiHttp, Some(BmcBootMode::Uefi), loader, false));
     }
 }

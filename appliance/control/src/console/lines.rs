@@ -33,7 +33,7 @@ enum Sequence {
 
 /// One serial port.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct ConsoleScreen {
     line: String,
     /// Bytes of a character that is not whole.
     part: Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) struct Lines {
     row: Option<u32>,
 }
 
-impl Lines {
+impl ConsoleScreen {
     /// Takes bytes; the lines that they end go to `out`, without empty ones.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<String>) {
         for byte in bytes {
@@ -60,13 +60,13 @@ impl Lines {
 
     fn byte(&mut self, byte: u8, out: &mut Vec<String>) {
         match std::mem::take(&mut self.sequence) {
-            Sequence::None => self.plain(byte, out),
-            Sequence::Begun => self.begun(byte, out),
+            Sequence::None => self.push_byte(byte, out),
+            Sequence::Begun => self.begin_sequence(byte, out),
             // The one character more may be another of those that ask for one more.
             Sequence::Short => match byte {
                 0x20..=0x2f => self.sequence = Sequence::Short,
                 0x30..=0x7e => {}
-                _ => self.plain(byte, out),
+                _ => self.push_byte(byte, out),
             },
             Sequence::Control(mut text) => match byte {
                 0x40..=0x7e => self.control(&text, byte, out),
@@ -74,20 +74,20 @@ impl Lines {
                     text.push(byte);
                     self.sequence = Sequence::Control(text);
                 }
-                _ => self.plain(byte, out),
+                _ => self.push_byte(byte, out),
             },
             Sequence::ForTerminal(length, is_escape) => match byte {
                 0x07 | 0x18 | 0x1a => {}
                 b'\\' if is_escape => {}
-                b'\r' | b'\n' => self.plain(byte, out),
-                _ if is_escape => self.begun(byte, out),
-                _ if length >= TERMINAL_TEXT_BYTES_MAX => self.plain(byte, out),
+                b'\r' | b'\n' => self.push_byte(byte, out),
+                _ if is_escape => self.begin_sequence(byte, out),
+                _ if length >= TERMINAL_TEXT_BYTES_MAX => self.push_byte(byte, out),
                 _ => self.sequence = Sequence::ForTerminal(length + 1, byte == 0x1b),
             },
         }
     }
 
-    fn begun(&mut self, byte: u8, out: &mut Vec<String>) {
+    fn begin_sequence(&mut self, byte: u8, out: &mut Vec<String>) {
         match byte {
             b'[' => self.sequence = Sequence::Control(Vec::new()),
             b']' | b'P' | b'X' | b'^' | b'_' => self.sequence = Sequence::ForTerminal(0, false),
@@ -95,7 +95,7 @@ impl Lines {
             // Down a row, to the next one, or everything anew.
             b'D' | b'E' | b'c' => self.end_line(out),
             0x30..=0x7e => {}
-            _ => self.plain(byte, out),
+            _ => self.push_byte(byte, out),
         }
     }
 
@@ -116,7 +116,7 @@ impl Lines {
         }
     }
 
-    fn plain(&mut self, byte: u8, out: &mut Vec<String>) {
+    fn push_byte(&mut self, byte: u8, out: &mut Vec<String>) {
         if std::mem::take(&mut self.is_returned) && !matches!(byte, b'\r' | b'\n') {
             self.end_line(out);
         }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &[u8]) -> Vec<String> {
-        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        let (mut lines, mut out) = (ConsoleScreen::default(), Vec::new());
         lines.feed(text, &mut out);
         lines.flush(&mut out);
         out
@@ -226,7 +226,7 @@ mod tests {
             cut in 0usize..600,
         ) {
             let whole = lines(&bytes);
-            let (mut cut_up, mut out) = (Lines::default(), Vec::new());
+            let (mut cut_up, mut out) = (ConsoleScreen::default(), Vec::new());
             let (one, two) = bytes.split_at(cut.min(bytes.len()));
             cut_up.feed(one, &mut out);
             cut_up.feed(two, &mut out);

@@ -59,7 +59,7 @@ impl Mask {
         named(line, &mut hidden);
         logins(line, &mut hidden);
         self.runs(line, &mut hidden);
-        without(line, hidden)
+        mask_ranges(line, hidden)
     }
 
     /// Private keys in PEM (RFC 7468), from their first line to their last.
@@ -167,7 +167,7 @@ fn logins(line: &str, hidden: &mut Vec<Range<usize>>) {
     }
 }
 
-fn without(line: &str, mut hidden: Vec<Range<usize>>) -> String {
+fn mask_ranges(line: &str, mut hidden: Vec<Range<usize>>) -> String {
     hidden.retain(|range| !range.is_empty());
     hidden.sort_by_key(|range| range.start);
     let (mut told, mut end) = (String::with_capacity(line.len()), 0);
@@ -186,7 +186,7 @@ fn without(line: &str, mut hidden: Vec<Range<usize>>) -> String {
 mod tests {
     #![allow(clippy::expect_used, reason = "tests")]
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-    use firesteel_boot::{BootAsker, BootSeal, Claims, Purpose, Sealer};
+    use firesteel_boot::{BootAsker, BootSeal, BootTokenClaims, Purpose, Sealer};
     use firesteel_facts::Sha256;
     use proptest::prelude::*;
     use ring::digest::{SHA256, digest};
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn token() -> String {
-        let claims = Claims {
+        let claims = BootTokenClaims {
             purpose: Purpose::Agent,
             subject: "421a9f10-5e2c-4b77-9120-525400010203".to_owned(),
             attempt: 7,

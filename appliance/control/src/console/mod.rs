@@ -18,11 +18,11 @@
 //!   them, all consoles at this BMC are let go, and stay away for [`STAY_AWAY`].
 //! - A BMC without a console is asked once in a work, and its owner reads in the log that there is none.
 
+mod console_schedule;
 mod lines;
 mod mask;
 pub(crate) mod readers;
 mod text;
-mod when;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -54,7 +54,7 @@ pub(crate) const LET_GO: Duration = Duration::from_secs(5);
 
 /// What the reader of a console is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Orders {
+pub(crate) struct ConsoleControl {
     /// Nobody wants it any more.
     pub(crate) is_over: bool,
     /// How often it had to give way.
@@ -64,7 +64,7 @@ pub(crate) struct Orders {
 /// All consoles that are read or are to be.
 #[derive(Debug, Default)]
 pub(crate) struct Consoles {
-    readers: HashMap<HostKey, Reader>,
+    readers: HashMap<HostKey, ConsoleReader>,
     /// Sessions at each BMC, also those that are about to be or to end.
     open: HashMap<String, usize>,
     /// Until when BMCs are left alone, by uptime.
@@ -73,16 +73,16 @@ pub(crate) struct Consoles {
 }
 
 #[derive(Debug)]
-struct Reader {
+struct ConsoleReader {
     /// Tells it from one that was there before.
     number: u64,
-    target: Target,
-    orders: watch::Sender<Orders>,
+    target: ConsoleTarget,
+    orders: watch::Sender<ConsoleControl>,
 }
 
 /// What is read, and with which Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ConsoleTarget {
     uid: String,
     address: String,
     credentials_name: String,
@@ -90,7 +90,7 @@ pub(crate) struct Target {
     place: String,
 }
 
-impl Target {
+impl ConsoleTarget {
     /// `None`: nothing that has a console which is understood here.
     pub(crate) fn of(host: &BareMetalHost, hears: impl Fn(&BmcAddress) -> bool) -> Option<Self> {
         let bmc = host.spec.usable_bmc()?;
@@ -113,7 +113,11 @@ pub(crate) fn place_of(address: &BmcAddress) -> String {
 
 impl Consoles {
     /// Begins to read, or goes on: `None` where it is read already, or by too many.
-    pub(crate) fn begin(&mut self, key: &HostKey, target: Target) -> Option<(u64, watch::Receiver<Orders>)> {
+    pub(crate) fn begin(
+        &mut self,
+        key: &HostKey,
+        target: ConsoleTarget,
+    ) -> Option<(u64, watch::Receiver<ConsoleControl>)> {
         if self.readers.get(key).is_some_and(|reader| reader.target == target) {
             return None;
         }
@@ -123,8 +127,8 @@ impl Consoles {
             return None;
         }
         self.count += 1;
-        let (orders, receiver) = watch::channel(Orders::default());
-        self.readers.insert(key.clone(), Reader { number: self.count, target, orders });
+        let (orders, receiver) = watch::channel(ConsoleControl::default());
+        self.readers.insert(key.clone(), ConsoleReader { number: self.count, target, orders });
         Some((self.count, receiver))
     }
 
@@ -185,8 +189,13 @@ mod tests {
         HostKey { namespace: "default".into(), name: name.into() }
     }
 
-    fn target(uid: &str) -> Target {
-        Target { uid: uid.into(), address: "ipmi://a".into(), credentials_name: "s".into(), place: "a:623".into() }
+    fn target(uid: &str) -> ConsoleTarget {
+        ConsoleTarget {
+            uid: uid.into(),
+            address: "ipmi://a".into(),
+            credentials_name: "s".into(),
+            place: "a:623".into(),
+        }
     }
 
     #[test]

@@ -2,38 +2,39 @@
 
 use std::{sync::Arc, time::Duration};
 
-use firesteel_bmc::{BmcAddress, Error, ipmi::Spoken};
+use firesteel_bmc::{BmcAddress, Error, ipmi::ConsoleData};
 use firesteel_kube::Objects;
-use firesteel_plan::{HostMemory, Seen};
+use firesteel_plan::{HostInputs, HostMemory};
 use firesteel_resources::{BareMetalHost, host_journal::InstanceRecord};
 use firesteel_runtime::{HostKey, key_of, timeout};
 use tokio::sync::watch;
 
 use super::{
-    ConsoleText, LET_GO, LOOK, OPEN_TIMEOUT, Orders, REFUSED_MAX, SILENCE, Target, place_of,
-    when::{Budget, Situation, Tries},
+    ConsoleControl, ConsoleTarget, ConsoleText, LET_GO, LOOK, OPEN_TIMEOUT, REFUSED_MAX, SILENCE,
+    console_schedule::{ConsoleBudget, ConsoleInputs, ConsoleTries},
+    place_of,
 };
 use crate::{
-    bmc_logins::{BmcLogins, Login},
-    logins::Account,
-    power::{BmcConsole, Listening},
+    bmc_logins::{BmcLogin, BmcLogins},
+    logins::BmcAccount,
+    power::{BmcConsole, ConsoleAttachResult},
     shared::Shared,
 };
 
 /// A session at a BMC, or one that is about to be; gone when it is dropped.
-struct Open {
+struct OpenConsole {
     shared: Arc<Shared>,
     place: String,
 }
 
-impl Drop for Open {
+impl Drop for OpenConsole {
     fn drop(&mut self) {
         self.shared.views().consoles.closed(&self.place);
     }
 }
 
 /// How a try ended.
-enum Ended {
+enum ConsoleRetry {
     /// Heard for so long.
     After(Duration),
     /// It is not tried again in this work.
@@ -43,7 +44,7 @@ enum Ended {
 }
 
 /// One console's lines on their way into the log.
-struct Told {
+struct ConsoleWriter {
     key: HostKey,
     number: u64,
     text: ConsoleText,
@@ -63,12 +64,12 @@ pub(crate) struct ConsoleReaders {
 
 impl ConsoleReaders {
     /// Begins or ends to read a host's console, after a step that saw this and left this memory.
-    pub(crate) fn mind_console(&self, seen: &Seen, memory: &HostMemory, instance: Option<&InstanceRecord>) {
+    pub(crate) fn update_console(&self, seen: &HostInputs, memory: &HostMemory, instance: Option<&InstanceRecord>) {
         let host = &seen.host;
         let key = key_of(host);
-        let is_wanted = Situation::of(memory, seen).is_wanted(instance, self.shared.now());
-        let hears = |address: &BmcAddress| self.logins.bmc.hears(address);
-        let target = if is_wanted { Target::of(host, hears) } else { None };
+        let is_wanted = ConsoleInputs::of(memory, seen).is_wanted(instance, self.shared.now());
+        let hears = |address: &BmcAddress| self.logins.bmc.has_console(address);
+        let target = if is_wanted { ConsoleTarget::of(host, hears) } else { None };
         let Some(target) = target else { return self.shared.views().consoles.end(&key) };
         let begun = self.shared.views().consoles.begin(&key, target);
         let Some((number, orders)) = begun else { return };
@@ -91,15 +92,16 @@ impl ConsoleReaders {
         timeout(&*self.shared.handles.runtime, LET_GO, closed).await.is_some()
     }
 
-    async fn read_console(self, key: HostKey, number: u64, mut orders: watch::Receiver<Orders>) {
-        let mut tries = Tries::default();
-        let mut told = Told { key: key.clone(), number, text: ConsoleText::default(), last: String::new(), refused: 0 };
+    async fn read_console(self, key: HostKey, number: u64, mut orders: watch::Receiver<ConsoleControl>) {
+        let mut tries = ConsoleTries::default();
+        let mut told =
+            ConsoleWriter { key: key.clone(), number, text: ConsoleText::default(), last: String::new(), refused: 0 };
         while !orders.borrow().is_over {
             let ended = self.try_console(&mut told, &mut orders).await;
             let pause = match ended {
-                Ended::After(heard_for) => tries.pause(heard_for),
-                Ended::NotYet => LOOK,
-                Ended::ForGood => return,
+                ConsoleRetry::After(heard_for) => tries.pause(heard_for),
+                ConsoleRetry::NotYet => LOOK,
+                ConsoleRetry::ForGood => return,
             };
             let over = async { drop(orders.wait_for(|orders| orders.is_over).await) };
             timeout(&*self.shared.handles.runtime, pause, over).await;
@@ -107,80 +109,84 @@ impl ConsoleReaders {
     }
 
     /// From the login to the end of the session.
-    async fn try_console(&self, told: &mut Told, orders: &mut watch::Receiver<Orders>) -> Ended {
+    async fn try_console(
+        &self,
+        told: &mut ConsoleWriter,
+        orders: &mut watch::Receiver<ConsoleControl>,
+    ) -> ConsoleRetry {
         let key = told.key.clone();
-        let Ok(Some(host)) = self.hosts.get(&key.namespace, &key.name).await else { return Ended::NotYet };
+        let Ok(Some(host)) = self.hosts.get(&key.namespace, &key.name).await else { return ConsoleRetry::NotYet };
         // What is wrong with it the power side finds, and tells.
-        let Ok(login) = self.logins.login(&key, &host).await else { return Ended::NotYet };
+        let Ok(login) = self.logins.login(&key, &host).await else { return ConsoleRetry::NotYet };
         let gave_way = orders.borrow_and_update().gave_way;
-        let Some(open) = self.opens(&key, told.number, &login) else { return Ended::NotYet };
+        let Some(open) = self.opens(&key, told.number, &login) else { return ConsoleRetry::NotYet };
         let opened = self.logins.bmc.listen(&login.address, &login.credentials);
         let mut console = match timeout(&*self.shared.handles.runtime, OPEN_TIMEOUT, opened).await {
-            Some(Ok(Listening::To(console))) => console,
-            Some(Ok(Listening::Taken)) => {
-                self.tell_console(told, "somebody else listens to the serial console: it is tried again");
-                return Ended::After(Duration::ZERO);
+            Some(Ok(ConsoleAttachResult::To(console))) => console,
+            Some(Ok(ConsoleAttachResult::Taken)) => {
+                self.log_console_state(told, "somebody else listens to the serial console: it is tried again");
+                return ConsoleRetry::After(Duration::ZERO);
             }
-            Some(Ok(Listening::NotOffered { why })) => {
-                self.tell_console(told, &format!("the serial console cannot be read: {why}"));
-                return Ended::ForGood;
+            Some(Ok(ConsoleAttachResult::NotOffered { why })) => {
+                self.log_console_state(told, &format!("the serial console cannot be read: {why}"));
+                return ConsoleRetry::ForGood;
             }
             Some(Err(error)) => {
-                self.tell_console(told, &format!("the serial console cannot be read now: {error}"));
+                self.log_console_state(told, &format!("the serial console cannot be read now: {error}"));
                 return self.after(told, &login.account, &error);
             }
-            None => return Ended::After(Duration::ZERO),
+            None => return ConsoleRetry::After(Duration::ZERO),
         };
         told.text.hide([login.credentials.password.clone()]);
         let begin = self.shared.handles.runtime.uptime();
-        self.tell_console(told, "the serial console is read");
-        let wants_end = |orders: &Orders| orders.is_over || orders.gave_way != gave_way;
+        self.log_console_state(told, "the serial console is read");
+        let wants_end = |orders: &ConsoleControl| orders.is_over || orders.gave_way != gave_way;
         tokio::select! {
             biased;
             _ = orders.wait_for(wants_end) => {}
-            () = self.hear(&mut *console, told) => {}
+            () = self.read_until_closed(&mut *console, told) => {}
         }
         let rest = told.text.flush();
-        self.tell_lines(told, rest);
+        self.append_lines(told, rest);
         console.close().await;
         drop(open);
         if orders.borrow().gave_way != gave_way {
-            self.tell_console(
+            self.log_console_state(
                 told,
                 "the serial console is let go for a while: the BMC has no session left for the host's work",
             );
-            return Ended::NotYet;
+            return ConsoleRetry::NotYet;
         }
-        Ended::After(self.shared.handles.runtime.uptime().saturating_sub(begin))
+        ConsoleRetry::After(self.shared.handles.runtime.uptime().saturating_sub(begin))
     }
 
     /// The right to log in: only with what the BMC took last.
-    fn opens(&self, key: &HostKey, number: u64, login: &Login) -> Option<Open> {
+    fn opens(&self, key: &HostKey, number: u64, login: &BmcLogin) -> Option<OpenConsole> {
         let mut views = self.shared.views();
         if !views.logins.is_good(&login.account, &login.given) {
             return None;
         }
         let place = views.consoles.opens(key, number, self.shared.handles.runtime.uptime())?;
-        Some(Open { shared: Arc::clone(&self.shared), place })
+        Some(OpenConsole { shared: Arc::clone(&self.shared), place })
     }
 
     /// Until the console ends.
-    async fn hear(&self, console: &mut dyn BmcConsole, told: &mut Told) {
+    async fn read_until_closed(&self, console: &mut dyn BmcConsole, told: &mut ConsoleWriter) {
         let runtime = &*self.shared.handles.runtime;
-        let mut budget = Budget::new(runtime.uptime());
-        while let Some(Spoken { characters, is_lossy }) = console.hear(SILENCE).await {
+        let mut budget = ConsoleBudget::new(runtime.uptime());
+        while let Some(ConsoleData { characters, is_lossy }) = console.read_console(SILENCE).await {
             if is_lossy {
                 let rest = told.text.flush();
-                self.tell_lines(told, rest);
+                self.append_lines(told, rest);
                 told.last.clear();
-                self.tell_console(told, "some of what the serial console said is missing here");
+                self.log_console_state(told, "some of what the serial console said is missing here");
             }
             if characters.is_empty() {
                 let rest = told.text.flush();
-                self.tell_lines(told, rest);
+                self.append_lines(told, rest);
             } else {
                 let lines = told.text.feed(&characters);
-                self.tell_lines(told, lines);
+                self.append_lines(told, lines);
             }
             let pause = budget.take(characters.len(), runtime.uptime());
             if !pause.is_zero() {
@@ -188,11 +194,11 @@ impl ConsoleReaders {
             }
         }
         told.last.clear();
-        self.tell_console(told, "the serial console has ended");
+        self.log_console_state(told, "the serial console has ended");
     }
 
     /// Into the host's log.
-    fn tell_lines(&self, told: &Told, lines: impl IntoIterator<Item = String>) {
+    fn append_lines(&self, told: &ConsoleWriter, lines: impl IntoIterator<Item = String>) {
         let lines: Vec<String> = lines.into_iter().collect();
         // A host that was made anew has a console of its own.
         if !lines.is_empty() && self.shared.views().consoles.is_current(&told.key, told.number) {
@@ -201,23 +207,23 @@ impl ConsoleReaders {
     }
 
     /// Of the console itself; once, however often it is so.
-    fn tell_console(&self, told: &mut Told, text: &str) {
+    fn log_console_state(&self, told: &mut ConsoleWriter, text: &str) {
         if told.last == text {
             return;
         }
         tracing::debug!(host = %told.key, text, "console");
         text.clone_into(&mut told.last);
-        self.tell_lines(told, [format!("firesteel: {text}")]);
+        self.append_lines(told, [format!("firesteel: {text}")]);
     }
 
     /// A refused login counts, and is not tried again before the power side was let in.
-    fn after(&self, told: &mut Told, account: &Account, error: &Error) -> Ended {
+    fn after(&self, told: &mut ConsoleWriter, account: &BmcAccount, error: &Error) -> ConsoleRetry {
         if !error.may_count_as_login() {
-            return Ended::After(Duration::ZERO);
+            return ConsoleRetry::After(Duration::ZERO);
         }
         tracing::warn!(host = %told.key, %error, "the BMC refuses the console's login");
         self.shared.views().logins.refused_beside(account.clone(), self.shared.now());
         told.refused += 1;
-        if told.refused < REFUSED_MAX { Ended::NotYet } else { Ended::ForGood }
+        if told.refused < REFUSED_MAX { ConsoleRetry::NotYet } else { ConsoleRetry::ForGood }
     }
 }

@@ -1,7 +1,7 @@
 //! From what a serial port says to what is told of it.
 
 use super::{
-    lines::{LINE_BYTES_MAX, Lines},
+    lines::{ConsoleScreen, LINE_BYTES_MAX},
     mask::Mask,
 };
 
@@ -9,7 +9,7 @@ use super::{
 /// known.
 #[derive(Debug, Default)]
 pub struct ConsoleText {
-    lines: Lines,
+    lines: ConsoleScreen,
     mask: Mask,
 }
 
@@ -23,17 +23,17 @@ impl ConsoleText {
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         self.lines.feed(bytes, &mut lines);
-        self.told(&lines)
+        self.unrepeated_lines(&lines)
     }
 
     /// The line that has not ended, as one.
     pub fn flush(&mut self) -> Option<String> {
         let mut lines = Vec::new();
         self.lines.flush(&mut lines);
-        self.told(&lines).pop()
+        self.unrepeated_lines(&lines).pop()
     }
 
-    fn told(&mut self, lines: &[String]) -> Vec<String> {
+    fn unrepeated_lines(&mut self, lines: &[String]) -> Vec<String> {
         let told = |line: &String| {
             // A word that stands for a shorter one makes a line longer.
             let mut line = self.mask.line(line);

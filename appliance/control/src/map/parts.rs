@@ -14,8 +14,8 @@ fn some<T, R>(list: &[T], max: usize, map: impl Fn(&T) -> R) -> Vec<R> {
     list.iter().take(max).map(map).collect()
 }
 
-pub(super) fn parts(parts: &wire::Parts) -> PartsRecord {
-    let wire::Board { manufacturer, product, version, serial, asset_tag } = &parts.board;
+pub(super) fn parts(parts: &wire::HardwareParts) -> PartsRecord {
+    let wire::Mainboard { manufacturer, product, version, serial, asset_tag } = &parts.board;
     let board = BoardRecord {
         manufacturer: field(manufacturer),
         product: field(product),
@@ -53,8 +53,8 @@ pub(super) fn parts(parts: &wire::Parts) -> PartsRecord {
     }
 }
 
-fn processor(processor: &wire::Processor) -> ProcessorRecord {
-    let wire::Processor { socket, manufacturer, version, serial, cores, threads, max_mhz } = processor;
+fn processor(processor: &wire::InventoryProcessor) -> ProcessorRecord {
+    let wire::InventoryProcessor { socket, manufacturer, version, serial, cores, threads, max_mhz } = processor;
     ProcessorRecord {
         socket: field(socket),
         manufacturer: field(manufacturer),
@@ -162,7 +162,7 @@ fn bmc_network(network: &wire::BmcNetwork) -> BmcNetworkRecord {
     }
 }
 
-pub(super) fn capabilities(can: &wire::Capabilities) -> CapabilitiesRecord {
+pub(super) fn capabilities(can: &wire::DiskCapabilities) -> CapabilitiesRecord {
     let security = |security: &wire::AtaSecurity| AtaSecurityRecord {
         enabled: security.enabled,
         locked: security.locked,
@@ -210,9 +210,9 @@ mod tests {
             wire::MemoryModule { part: "x".repeat(10_000), serial: "\u{202e}\x1b[2J".into(), ..Default::default() };
         let controller =
             wire::NvmeController { namespaces: vec![wire::NvmeNamespace::default(); 1000], ..Default::default() };
-        let record = parts(&wire::Parts {
+        let record = parts(&wire::HardwareParts {
             modules: vec![long; 10_000],
-            processors: vec![wire::Processor::default(); 10_000],
+            processors: vec![wire::InventoryProcessor::default(); 10_000],
             numa: vec![wire::NumaNode { distances: vec![10; 1000], ..Default::default() }; 10_000],
             pci: vec![wire::PciDevice::default(); 10_000],
             nvme: vec![controller; 10_000],

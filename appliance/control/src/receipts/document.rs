@@ -2,11 +2,11 @@
 //! names never change; another meaning is another [`FORM`].
 
 use firesteel_resources::host_journal::AgentBinding;
-use firesteel_wire::{self as wire, Evidence, erasure::Erasure};
+use firesteel_wire::{self as wire, Evidence, erasure::ErasureEvidence};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::graded::{self, UNVERIFIED};
+use super::grading::{self, UNVERIFIED};
 use crate::map;
 
 /// First member of every receipt; a number that is not ours is a newer program's.
@@ -18,12 +18,12 @@ const LIST_MAX: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Document {
+pub struct ReceiptDocument {
     /// [`FORM`].
     pub receipt: String,
     /// sha256 of the public key (32 bytes) that it is signed for, hexadecimal.
     pub key_sha256: String,
-    pub host: Host,
+    pub host: ReceiptHost,
     /// The boot of the host, counted from 1.
     pub attempt: u64,
     /// Number of the plan in that boot, and of the step in the plan.
@@ -37,15 +37,15 @@ pub struct Document {
     /// What the appliance saw of the boot; in every receipt but those of [`FORM_WITHOUT_BOOT`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<ObservedBoot>,
-    pub disk: Disk,
-    pub done: Done,
+    pub disk: ReceiptDisk,
+    pub done: ReceiptAction,
     /// What could not be verified or was not reached, in words.
     pub unverified: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Host {
+pub struct ReceiptHost {
     pub namespace: String,
     pub name: String,
     /// Names the object: another host of the same name has another one.
@@ -99,7 +99,7 @@ pub struct ObservedPower {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Disk {
+pub struct ReceiptDisk {
     pub model: String,
     pub serial: String,
     pub wwn: String,
@@ -112,29 +112,29 @@ pub struct Disk {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum Done {
-    Erased(Erased),
-    MetadataCleared(Cleared),
-    ImageWritten(Written),
+pub enum ReceiptAction {
+    Erased(ReceiptErasure),
+    MetadataCleared(ReceiptClearing),
+    ImageWritten(ReceiptWrite),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Erased {
+pub struct ReceiptErasure {
     /// `metadata`, `quick` or `full`, as the plan asked.
     pub policy: String,
     pub method: String,
-    /// `purge`, `clear` or `none`, by NIST SP 800-88; [`super::graded::UNVERIFIED`] where the one who erased may not be
-    /// the host.
+    /// `purge`, `clear` or `none`, by NIST SP 800-88; [`super::grading::UNVERIFIED`] where the one who erased may not
+    /// be the host.
     pub grade: String,
     /// The grade that the agent claims, where it is not proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<String>,
     /// What the drive says of it, its log in hexadecimal where it keeps one.
     pub drive_log: Vec<String>,
-    pub samples: Samples,
-    pub tried: Vec<Tried>,
-    pub left_out: Vec<Tried>,
+    pub samples: ReceiptSamples,
+    pub tried: Vec<ReceiptTriedMethod>,
+    pub left_out: Vec<ReceiptTriedMethod>,
     /// What a guard found and the owner overrode.
     pub overridden: Vec<String>,
 }
@@ -142,7 +142,7 @@ pub struct Erased {
 /// In sectors of 512 bytes; see the agent's protocol for what each proves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Samples {
+pub struct ReceiptSamples {
     pub told_before: u64,
     pub blank_before: u64,
     pub canaries: u64,
@@ -152,7 +152,7 @@ pub struct Samples {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Tried {
+pub struct ReceiptTriedMethod {
     pub method: String,
     /// How it ended, or why it was not tried.
     pub why: String,
@@ -162,7 +162,7 @@ pub struct Tried {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Cleared {
+pub struct ReceiptClearing {
     pub cleared: Vec<String>,
     pub read_back_bytes: u64,
     /// What a guard found and the owner overrode; absent where there was nothing.
@@ -172,7 +172,7 @@ pub struct Cleared {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Written {
+pub struct ReceiptWrite {
     pub raw_sha256: String,
     pub raw_bytes: u64,
     pub stream_sha256: String,
@@ -188,8 +188,8 @@ pub struct Written {
 
 /// What is known of a receipt beside what the agent sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame<'a> {
-    pub(crate) host: Host,
+pub(crate) struct ReceiptContext<'a> {
+    pub(crate) host: ReceiptHost,
     pub(crate) attempt: u64,
     pub(crate) agent: Option<&'a AgentBinding>,
     pub(crate) boot: ObservedBoot,
@@ -198,9 +198,9 @@ pub(crate) struct Frame<'a> {
 }
 
 /// The document of a step that changed a disk; `None` for other steps. Texts of the host are cut and cleaned.
-pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Document> {
+pub(crate) fn document(frame: &ReceiptContext<'_>, receipt: &wire::StepReceipt) -> Option<ReceiptDocument> {
     let (disk, done, unverified) = work(&receipt.evidence)?;
-    let mut made = Document {
+    let mut made = ReceiptDocument {
         receipt: FORM.to_owned(),
         key_sha256: frame.key_sha256.clone(),
         host: frame.host.clone(),
@@ -216,21 +216,21 @@ pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Doc
         done,
         unverified,
     };
-    graded::lower(&mut made);
+    grading::lower(&mut made);
     Some(made)
 }
 
 /// Says what was done to which disk, and what it leaves; `None` for a step that changes no disk.
-fn work(evidence: &Evidence) -> Option<(Disk, Done, Vec<String>)> {
+fn work(evidence: &Evidence) -> Option<(ReceiptDisk, ReceiptAction, Vec<String>)> {
     Some(match evidence {
         Evidence::DiskErased(erasure) => {
-            (disk(&erasure.disk, &erasure.device), Done::Erased(erased(erasure)), fields(&erasure.unverified))
+            (disk(&erasure.disk, &erasure.device), ReceiptAction::Erased(erased(erasure)), fields(&erasure.unverified))
         }
         Evidence::MetadataCleared { disk: named, device, cleared, verified_bytes, overridden } => {
             let (cleared, overridden) = (fields(cleared), fields(overridden));
-            let done = Cleared { cleared, read_back_bytes: *verified_bytes, overridden };
+            let done = ReceiptClearing { cleared, read_back_bytes: *verified_bytes, overridden };
             let rest = "the data of the disk was not erased".to_owned();
-            (disk(named, device), Done::MetadataCleared(done), vec![rest])
+            (disk(named, device), ReceiptAction::MetadataCleared(done), vec![rest])
         }
         Evidence::ImageWritten {
             disk: named,
@@ -245,7 +245,7 @@ fn work(evidence: &Evidence) -> Option<(Disk, Done, Vec<String>)> {
             overridden,
             ..
         } => {
-            let done = Written {
+            let done = ReceiptWrite {
                 raw_sha256: map::field(raw_sha256),
                 raw_bytes: *raw_bytes,
                 stream_sha256: map::field(stream_sha256),
@@ -256,7 +256,7 @@ fn work(evidence: &Evidence) -> Option<(Disk, Done, Vec<String>)> {
                 overridden: fields(overridden),
             };
             let rest = "what lies behind the image was not written".to_owned();
-            (disk(named, device), Done::ImageWritten(done), vec![rest])
+            (disk(named, device), ReceiptAction::ImageWritten(done), vec![rest])
         }
         Evidence::Inspected { .. }
         | Evidence::FilesHandedOff { .. }
@@ -279,8 +279,8 @@ fn at(milliseconds: u64, received_at: Timestamp) -> Timestamp {
     i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).unwrap_or(received_at)
 }
 
-fn disk(disk: &wire::DiskIdentity, device: &str) -> Disk {
-    Disk {
+fn disk(disk: &wire::DiskIdentity, device: &str) -> ReceiptDisk {
+    ReceiptDisk {
         model: map::field(&disk.model),
         serial: map::field(&disk.serial),
         wwn: map::field(&disk.wwn),
@@ -294,15 +294,15 @@ fn fields(texts: &[String]) -> Vec<String> {
     texts.iter().take(LIST_MAX).map(|text| map::field(text)).collect()
 }
 
-fn erased(erasure: &Erasure) -> Erased {
-    Erased {
+fn erased(erasure: &ErasureEvidence) -> ReceiptErasure {
+    ReceiptErasure {
         policy: erasure.policy.name().to_owned(),
         method: map::field(&erasure.method),
-        grade: grade_word(erasure.grade).to_owned(),
+        grade: grade_name(erasure.grade).to_owned(),
         claimed: None,
         // A sanitize log has 512 bytes, so 1024 digits.
         drive_log: erasure.drive_log.iter().take(LIST_MAX).map(|line| map::line(line)).collect(),
-        samples: Samples {
+        samples: ReceiptSamples {
             told_before: erasure.samples.told_before,
             blank_before: erasure.samples.blank_before,
             canaries: erasure.samples.canaries,
@@ -310,16 +310,24 @@ fn erased(erasure: &Erasure) -> Erased {
             blank_after: erasure.samples.blank_after,
         },
         tried: (erasure.tried.iter().take(LIST_MAX))
-            .map(|tried| Tried { method: map::field(&tried.method), why: map::field(&tried.ended), lied: tried.lied })
+            .map(|tried| ReceiptTriedMethod {
+                method: map::field(&tried.method),
+                why: map::field(&tried.ended),
+                lied: tried.lied,
+            })
             .collect(),
         left_out: (erasure.left_out.iter().take(LIST_MAX))
-            .map(|left| Tried { method: map::field(&left.method), why: map::field(&left.why), lied: false })
+            .map(|left| ReceiptTriedMethod {
+                method: map::field(&left.method),
+                why: map::field(&left.why),
+                lied: false,
+            })
             .collect(),
         overridden: fields(&erasure.overridden),
     }
 }
 
-fn grade_word(grade: wire::erasure::Grade) -> &'static str {
+fn grade_name(grade: wire::erasure::Grade) -> &'static str {
     match grade {
         wire::erasure::Grade::None => "none",
         wire::erasure::Grade::Clear => "clear",
@@ -327,7 +335,7 @@ fn grade_word(grade: wire::erasure::Grade) -> &'static str {
     }
 }
 
-impl Document {
+impl ReceiptDocument {
     /// What the appliance did not see of the boot, in words.
     #[must_use]
     pub fn not_seen(&self) -> Vec<String> {
@@ -339,39 +347,39 @@ impl Document {
     #[must_use]
     pub fn summary(&self) -> String {
         let what = match &self.done {
-            Done::Erased(erased) if erased.grade == "none" => {
+            ReceiptAction::Erased(erased) if erased.grade == "none" => {
                 format!("not erased ({}): neither clear nor purge by NIST SP 800-88", erased.method)
             }
-            Done::Erased(erased) if erased.grade == UNVERIFIED => format!(
+            ReceiptAction::Erased(erased) if erased.grade == UNVERIFIED => format!(
                 "erased by {}, as its agent says: unverified, {} sectors read back",
                 erased.method, erased.samples.read_back
             ),
-            Done::Erased(erased) => format!(
+            ReceiptAction::Erased(erased) => format!(
                 "erased by {}, grade {} by NIST SP 800-88, {} sectors read back",
                 erased.method, erased.grade, erased.samples.read_back
             ),
-            Done::MetadataCleared(cleared) => {
+            ReceiptAction::MetadataCleared(cleared) => {
                 format!("tables and signatures cleared, {} bytes read back as zero", cleared.read_back_bytes)
             }
-            Done::ImageWritten(written) if written.raw_sha256 == written.readback_sha256 => format!(
+            ReceiptAction::ImageWritten(written) if written.raw_sha256 == written.readback_sha256 => format!(
                 "an image of {} bytes written and read back, sha256 {}",
                 written.raw_bytes, written.readback_sha256
             ),
-            Done::ImageWritten(written) => format!(
+            ReceiptAction::ImageWritten(written) => format!(
                 "an image written, and something else read back: sha256 {} instead of {}",
                 written.readback_sha256, written.raw_sha256
             ),
         };
-        format!("{}: {what}", self.disk.words())
+        format!("{}: {what}", self.disk.describe())
     }
 
     /// `erased`, `metadata` or `image`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &self.done {
-            Done::Erased(_) => "erased",
-            Done::MetadataCleared(_) => "metadata",
-            Done::ImageWritten(_) => "image",
+            ReceiptAction::Erased(_) => "erased",
+            ReceiptAction::MetadataCleared(_) => "metadata",
+            ReceiptAction::ImageWritten(_) => "image",
         }
     }
 
@@ -379,9 +387,9 @@ impl Document {
     #[must_use]
     pub fn overridden(&self) -> &[String] {
         match &self.done {
-            Done::Erased(erased) => &erased.overridden,
-            Done::MetadataCleared(cleared) => &cleared.overridden,
-            Done::ImageWritten(written) => &written.overridden,
+            ReceiptAction::Erased(erased) => &erased.overridden,
+            ReceiptAction::MetadataCleared(cleared) => &cleared.overridden,
+            ReceiptAction::ImageWritten(written) => &written.overridden,
         }
     }
 
@@ -389,16 +397,16 @@ impl Document {
     #[must_use]
     pub fn grade(&self) -> &str {
         match &self.done {
-            Done::Erased(erased) => &erased.grade,
-            Done::MetadataCleared(_) | Done::ImageWritten(_) => "",
+            ReceiptAction::Erased(erased) => &erased.grade,
+            ReceiptAction::MetadataCleared(_) | ReceiptAction::ImageWritten(_) => "",
         }
     }
 }
 
-impl Disk {
+impl ReceiptDisk {
     /// The disk by what it says of itself.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let named = [("model", &self.model), ("serial", &self.serial), ("wwn", &self.wwn), ("path", &self.by_path)];
         let mut words: Vec<String> = named
             .iter()

@@ -15,7 +15,7 @@ use ring::{
     signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
 };
 
-use super::document::{Document, FORM, FORM_WITHOUT_BOOT};
+use super::document::{FORM, FORM_WITHOUT_BOOT, ReceiptDocument};
 
 /// How every receipt begins; a number that is not ours is a newer program's.
 const FIRST: &str = "firesteel receipt 1\n";
@@ -32,7 +32,7 @@ pub const KEY_BYTES_MAX: usize = 4 << 10;
 
 /// Why a file is not a receipt that was signed by the given key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum ReceiptFileError {
     #[error("it has more than {FILE_BYTES_MAX} bytes, so it is no receipt")]
     TooLong,
     #[error("it is no receipt: it does not begin with {:?}", FIRST.trim_end())]
@@ -59,11 +59,11 @@ pub enum ContentFlaw {
 /// Why a text is no public key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no Ed25519 public key in PEM, as `firesteel receipt key` writes it")]
-pub struct NoKey;
+pub struct PublicKeyError;
 
 /// Writes and signs a receipt. `None` for one that could not be read again, which no document of ours is.
 #[must_use]
-pub fn sign(key: &Ed25519KeyPair, document: &Document) -> Option<String> {
+pub fn sign(key: &Ed25519KeyPair, document: &ReceiptDocument) -> Option<String> {
     let json = serde_json::to_string(document).ok()?;
     let body = format!("{FIRST}{json}\n");
     let signature = hex::encode(key.sign(body.as_bytes()).as_ref());
@@ -74,34 +74,37 @@ pub fn sign(key: &Ed25519KeyPair, document: &Document) -> Option<String> {
 /// Checks a receipt against the public key (32 bytes) of the appliance that is trusted, and nothing else.
 ///
 /// # Errors
-/// See [`Flaw`].
-pub fn verify(public_key: &[u8], file: &[u8]) -> Result<Document, Flaw> {
+/// See [`ReceiptFileError`].
+pub fn verify(public_key: &[u8], file: &[u8]) -> Result<ReceiptDocument, ReceiptFileError> {
     let (body, signature) = parts(file)?;
-    UnparsedPublicKey::new(&ED25519, public_key).verify(body, &signature).map_err(|_| Flaw::Forged)?;
+    UnparsedPublicKey::new(&ED25519, public_key).verify(body, &signature).map_err(|_| ReceiptFileError::Forged)?;
     let json = &body[FIRST.len()..body.len() - 1];
-    content(json).map_err(Flaw::Content)
+    content(json).map_err(ReceiptFileError::Content)
 }
 
 /// Splits a file into what is signed and the signature.
-fn parts(file: &[u8]) -> Result<(&[u8], [u8; SIGNATURE_BYTES]), Flaw> {
+fn parts(file: &[u8]) -> Result<(&[u8], [u8; SIGNATURE_BYTES]), ReceiptFileError> {
     if file.len() > FILE_BYTES_MAX {
-        return Err(Flaw::TooLong);
+        return Err(ReceiptFileError::TooLong);
     }
     if !file.starts_with(FIRST.as_bytes()) {
-        return Err(Flaw::NotOurs);
+        return Err(ReceiptFileError::NotOurs);
     }
-    let at = file.len().checked_sub(LAST_BYTES).filter(|at| *at > FIRST.len()).ok_or(Flaw::Signature)?;
+    let at = file.len().checked_sub(LAST_BYTES).filter(|at| *at > FIRST.len()).ok_or(ReceiptFileError::Signature)?;
     let (body, last) = file.split_at(at);
-    let digits = last.strip_prefix(LAST.as_bytes()).and_then(|rest| rest.strip_suffix(b"\n")).ok_or(Flaw::Signature)?;
-    let signature = unhex(digits).ok_or(Flaw::Signature)?;
+    let digits = last
+        .strip_prefix(LAST.as_bytes())
+        .and_then(|rest| rest.strip_suffix(b"\n"))
+        .ok_or(ReceiptFileError::Signature)?;
+    let signature = unhex(digits).ok_or(ReceiptFileError::Signature)?;
     let is_one_line = body.ends_with(b"\n") && !body[FIRST.len()..body.len() - 1].contains(&b'\n');
-    if is_one_line { Ok((body, signature)) } else { Err(Flaw::Signature) }
+    if is_one_line { Ok((body, signature)) } else { Err(ReceiptFileError::Signature) }
 }
 
 /// One spelling only: a second name for a member, another order or other spaces are not what was signed for.
-fn content(json: &[u8]) -> Result<Document, ContentFlaw> {
+fn content(json: &[u8]) -> Result<ReceiptDocument, ContentFlaw> {
     let not_json = |error: serde_json::Error| ContentFlaw::NotJson(error.to_string());
-    let document: Document = serde_json::from_slice(json).map_err(not_json)?;
+    let document: ReceiptDocument = serde_json::from_slice(json).map_err(not_json)?;
     let form = if document.boot.is_some() { FORM } else { FORM_WITHOUT_BOOT };
     if document.receipt != form {
         return Err(ContentFlaw::Form { found: document.receipt.chars().take(64).collect(), known: form });
@@ -129,16 +132,17 @@ pub fn public_pem(key: &Ed25519KeyPair) -> String {
 ///
 /// # Errors
 /// When it is another kind of key, or something else, private keys among it.
-pub fn read_public_pem(text: &[u8]) -> Result<[u8; 32], NoKey> {
+pub fn read_public_pem(text: &[u8]) -> Result<[u8; 32], PublicKeyError> {
     use base64::Engine as _;
-    let text = std::str::from_utf8(text.get(..KEY_BYTES_MAX.min(text.len())).unwrap_or(text)).map_err(|_| NoKey)?;
+    let text =
+        std::str::from_utf8(text.get(..KEY_BYTES_MAX.min(text.len())).unwrap_or(text)).map_err(|_| PublicKeyError)?;
     let inner = text
         .trim()
         .strip_prefix("-----BEGIN PUBLIC KEY-----")
         .and_then(|rest| rest.strip_suffix("-----END PUBLIC KEY-----"))
-        .ok_or(NoKey)?;
-    let der = base64::engine::general_purpose::STANDARD.decode(inner.trim()).map_err(|_| NoKey)?;
-    der.strip_prefix(&KEY_PREFIX[..]).and_then(|key| key.try_into().ok()).ok_or(NoKey)
+        .ok_or(PublicKeyError)?;
+    let der = base64::engine::general_purpose::STANDARD.decode(inner.trim()).map_err(|_| PublicKeyError)?;
+    der.strip_prefix(&KEY_PREFIX[..]).and_then(|key| key.try_into().ok()).ok_or(PublicKeyError)
 }
 
 /// Lower-case digits alone: `AB` and `ab` would be two signatures of one receipt.
@@ -180,28 +184,28 @@ pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_wire::{
         self as wire, DiskIdentity, Evidence,
-        erasure::{Erasure, Grade, LeftOut, Policy, Samples, Tried},
+        erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod},
     };
     use jiff::Timestamp;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::receipts::document::{Frame, Host, ObservedBoot, document};
+    use crate::receipts::document::{ObservedBoot, ReceiptContext, ReceiptHost, document};
 
     fn key(seed: u8) -> Ed25519KeyPair {
         Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
     }
 
-    fn erasure(text: &str) -> Erasure {
-        Erasure {
+    fn erasure(text: &str) -> ErasureEvidence {
+        ErasureEvidence {
             disk: DiskIdentity { serial: "S\u{202e}1".into(), size_bytes: 8 << 30, ..DiskIdentity::default() },
             device: "/dev/sda".into(),
-            policy: Policy::Full,
+            policy: ErasurePolicy::Full,
             method: "sanitize-block".into(),
             grade: Grade::Purge,
             drive_log: vec!["ff0201".into()],
             samples: Samples { canaries: 8, read_back: 512, ..Samples::default() },
-            tried: vec![Tried { method: "sanitize-crypto".into(), ended: text.into(), lied: true }],
+            tried: vec![TriedMethod { method: "sanitize-crypto".into(), ended: text.into(), lied: true }],
             left_out: vec![LeftOut { method: "format".into(), why: "reaches other disks".into() }],
             overridden: vec!["partition 3: VMFS \"datastore1\"".into()],
             unverified: vec!["spare blocks".into()],
@@ -212,16 +216,16 @@ pub(crate) mod tests {
         ObservedBoot { address: "10.77.0.100".into(), by: "lease".into(), ..ObservedBoot::default() }
     }
 
-    fn made(text: &str) -> Document {
+    fn made(text: &str) -> ReceiptDocument {
         document_of(erasure(text))
     }
 
-    pub(crate) fn made_of(grade: Grade) -> Document {
-        document_of(Erasure { grade, ..erasure("failed") })
+    pub(crate) fn made_of(grade: Grade) -> ReceiptDocument {
+        document_of(ErasureEvidence { grade, ..erasure("failed") })
     }
 
-    fn document_of(erasure: Erasure) -> Document {
-        let host = Host {
+    fn document_of(erasure: ErasureEvidence) -> ReceiptDocument {
+        let host = ReceiptHost {
             namespace: "default".into(),
             name: "a".into(),
             uid: "u".into(),
@@ -230,10 +234,16 @@ pub(crate) mod tests {
         };
         let received_at = Timestamp::from_second(1_800_000_000).unwrap();
         let public = key(7).public_key().as_ref().to_vec();
-        let frame =
-            Frame { host, attempt: 3, agent: None, boot: boot(), key_sha256: fingerprint(&public), received_at };
+        let frame = ReceiptContext {
+            host,
+            attempt: 3,
+            agent: None,
+            boot: boot(),
+            key_sha256: fingerprint(&public),
+            received_at,
+        };
         let evidence = Evidence::DiskErased(erasure);
-        let receipt = wire::Receipt {
+        let receipt = wire::StepReceipt {
             plan: 2,
             index: 0,
             step: "erase-disk".into(),
@@ -284,7 +294,7 @@ pub(crate) mod tests {
                 overridden: overridden.clone(),
             };
             for evidence in [cleared, written] {
-                let frame = Frame {
+                let frame = ReceiptContext {
                     host: made("").host,
                     attempt: 1,
                     agent: None,
@@ -292,7 +302,7 @@ pub(crate) mod tests {
                     key_sha256: String::new(),
                     received_at: Timestamp::UNIX_EPOCH,
                 };
-                let receipt = wire::Receipt {
+                let receipt = wire::StepReceipt {
                     plan: 1,
                     index: 1,
                     step: String::new(),
@@ -337,19 +347,23 @@ pub(crate) mod tests {
         let file = sign(&ours, &made("failed")).unwrap();
         let public = ours.public_key().as_ref();
         let by_other = sign(&other, &made("failed")).unwrap();
-        assert_eq!(verify(public, by_other.as_bytes()), Err(Flaw::Forged), "signed again by another key");
+        assert_eq!(verify(public, by_other.as_bytes()), Err(ReceiptFileError::Forged), "signed again by another key");
         assert!(verify(other.public_key().as_ref(), by_other.as_bytes()).is_ok());
         for behind in ["\n", " ", "x", "signature 00\n", "\0"] {
             assert!(verify(public, format!("{file}{behind}").as_bytes()).is_err(), "{behind:?} behind it");
         }
         let (body, signature) = file.split_at(file.len() - LAST_BYTES);
         let upper = format!("{body}{}", signature.to_uppercase().replace("SIGNATURE", "signature"));
-        assert_eq!(verify(public, upper.as_bytes()), Err(Flaw::Signature), "another spelling of the signature");
+        assert_eq!(
+            verify(public, upper.as_bytes()),
+            Err(ReceiptFileError::Signature),
+            "another spelling of the signature"
+        );
         let raw = [body.as_bytes(), b"signature ", ours.sign(body.as_bytes()).as_ref(), b"\n"].concat();
-        assert_eq!(verify(public, &raw), Err(Flaw::Signature));
-        assert_eq!(verify(&[], file.as_bytes()), Err(Flaw::Forged));
-        assert_eq!(verify(public, &vec![b'x'; FILE_BYTES_MAX + 1]), Err(Flaw::TooLong));
-        assert_eq!(verify(public, b""), Err(Flaw::NotOurs));
+        assert_eq!(verify(public, &raw), Err(ReceiptFileError::Signature));
+        assert_eq!(verify(&[], file.as_bytes()), Err(ReceiptFileError::Forged));
+        assert_eq!(verify(public, &vec![b'x'; FILE_BYTES_MAX + 1]), Err(ReceiptFileError::TooLong));
+        assert_eq!(verify(public, b""), Err(ReceiptFileError::NotOurs));
     }
 
     /// Content that the key did sign, and that is not in the one spelling.
@@ -375,7 +389,7 @@ pub(crate) mod tests {
             [twice, inner, added, spaced, escaped, number, newer, older, format!("{json} "), format!("{json}{json}")]
         {
             assert_ne!(other, json, "the case is one");
-            assert!(matches!(signed(&other), Err(Flaw::Content(_))), "{other}");
+            assert!(matches!(signed(&other), Err(ReceiptFileError::Content(_))), "{other}");
         }
     }
 
@@ -383,7 +397,7 @@ pub(crate) mod tests {
     #[test]
     fn a_receipt_of_the_first_form_is_read_and_says_that_no_boot_was_seen() {
         let key = key(7);
-        let first = Document { receipt: FORM_WITHOUT_BOOT.to_owned(), boot: None, ..made("failed") };
+        let first = ReceiptDocument { receipt: FORM_WITHOUT_BOOT.to_owned(), boot: None, ..made("failed") };
         let file = sign(&key, &first).unwrap();
         assert!(file.contains("receipt/v1") && !file.contains("notSeen"));
         let read = verify(key.public_key().as_ref(), file.as_bytes()).unwrap();
@@ -411,7 +425,7 @@ pub(crate) mod tests {
         erasure.left_out = vec![LeftOut { method: long.clone(), why: long.clone() }; 1000];
         (erasure.overridden, erasure.unverified) = (vec![long.clone(); 1000], vec![long.clone(); 1000]);
         let evidence = Evidence::DiskErased(erasure);
-        let receipt = wire::Receipt {
+        let receipt = wire::StepReceipt {
             plan: 1,
             index: 1,
             step: long.clone(),
@@ -421,7 +435,7 @@ pub(crate) mod tests {
             evidence,
         };
         let host = made("").host;
-        let frame = Frame {
+        let frame = ReceiptContext {
             host,
             attempt: 1,
             agent: None,

@@ -3,14 +3,14 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::client::{Client, Transmit};
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_dhcp::client::{ClientDatagram, DhcpClient};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 
 use crate::lab::{Lab, SERVER, config, ip, mac};
 
 struct Pair {
     lab: Lab,
-    client: Client,
+    client: DhcpClient,
     now: Instant,
     /// What the client sent, as type and destination.
     sent: Vec<(MessageType, Ipv4Addr)>,
@@ -20,13 +20,13 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let now = Instant::now();
-        let client = Client::new(mac(1), 42, Some("node-1"), now);
+        let client = DhcpClient::new(mac(1), 42, Some("node-1"), now);
         Self { lab: Lab::new(config()), client, now, sent: Vec::new(), wire_is_cut: false }
     }
 
     /// Carries messages until both sides are quiet.
     fn settle(&mut self) {
-        while let Some(Transmit { source, destination, bytes }) = self.client.poll_transmit() {
+        while let Some(ClientDatagram { source, destination, bytes }) = self.client.poll_transmit() {
             let packet = wire::decode(&bytes).unwrap();
             self.sent.push((packet.options.message_type().unwrap(), destination));
             assert_eq!(packet.ciaddr, source, "renewals come from the address that is renewed");
@@ -156,7 +156,7 @@ fn other_peoples_messages_are_ignored() {
     for change in [
         (|packet| packet.xid ^= 1) as fn(&mut Packet),
         |packet| packet.mac = mac(2),
-        |packet| packet.operation = Operation::Request,
+        |packet| packet.operation = DhcpOperation::Request,
         |packet| packet.yiaddr = Ipv4Addr::UNSPECIFIED,
         |packet| packet.yiaddr = Ipv4Addr::BROADCAST,
         |packet| packet.options.remove(code::SERVER_ID),
@@ -194,7 +194,7 @@ fn an_ack_that_makes_no_sense_binds_nothing() {
 }
 
 fn answer(request: &Packet, kind: MessageType) -> Vec<u8> {
-    let mut reply = Packet::new(Operation::Reply, request.xid, request.mac);
+    let mut reply = Packet::new(DhcpOperation::Reply, request.xid, request.mac);
     reply.yiaddr = ip(30);
     reply.options.set_message_type(kind);
     reply.options.set(code::SERVER_ID, ip(9).octets());

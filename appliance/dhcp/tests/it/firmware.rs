@@ -1,13 +1,13 @@
 //! What ROMs, UEFI HTTP Boot and iPXE need in a reply.
 
 use firesteel_dhcp::wire::{self, Packet, code};
-use firesteel_dhcp::{BootAnswer, Class, Client, OtherHardware, What};
+use firesteel_dhcp::{BootAnswer, Class, DhcpEventKind, DhcpRequester, OtherHardware};
 use firesteel_facts::Arch;
 
 use crate::lab::{Lab, SERVER, config, discover, ip, selecting};
 
 /// One loader for each way to boot, as an appliance would answer.
-fn boot(client: &Client) -> Option<BootAnswer> {
+fn boot(client: &DhcpRequester) -> Option<BootAnswer> {
     let file = match (client.is_ipxe, client.class, client.archs.first().copied()) {
         (true, _, _) => {
             format!("http://10.77.0.1:8080/boot.ipxe?mac={}&uuid=${{uuid}}&{}", client.mac, "s".repeat(100))
@@ -103,7 +103,7 @@ fn a_url_that_does_not_fit_is_left_out_and_told() {
     lab.boot = |_| Some(BootAnswer { file: "u".repeat(300), ..BootAnswer::default() });
     let offer = lab.ask(&rom("PXEClient", 7));
     assert_eq!((offer.packet.yiaddr, offer.get(code::BOOT_FILE)), (ip(10), None));
-    assert!(lab.events.contains(&What::BootFileTooLong { bytes: 300 }));
+    assert!(lab.events.contains(&DhcpEventKind::BootFileTooLong { bytes: 300 }));
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn a_client_for_which_there_is_nothing_gets_an_address_and_is_named() {
     lab.boot = |_| None;
     let offer = lab.ask(&rom("PXEClient:Arch:00011:UNDI:003000", 11));
     assert_eq!((offer.packet.yiaddr, offer.get(code::BOOT_FILE)), (ip(10), None));
-    assert!(lab.events.contains(&What::NothingToBoot));
+    assert!(lab.events.contains(&DhcpEventKind::NothingToBoot));
     lab.events.clear();
     lab.ask(&discover(2));
-    assert!(!lab.events.contains(&What::NothingToBoot), "it wants an address only");
+    assert!(!lab.events.contains(&DhcpEventKind::NothingToBoot), "it wants an address only");
 }
 
 /// A DISCOVER as RFC 4390 has it: type 32, no hardware address, a client identifier.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, CommitId, Config, DeclineOutcome, Destination, Engine, Lease, LeaseChange, Network,
-    OtherHardware, Output, Pool, Rest, Subnet, What,
+    BootAnswer, CommitId, DeclineOutcome, Destination, DhcpConfig, DhcpEngine, DhcpEventKind, DhcpOutput,
+    DhcpRequester, Ipv4Network, Lease, LeaseChange, OtherHardware, Pool, QuarantinedAddress, ReceivedDatagram, Subnet,
 };
 use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
@@ -24,11 +24,11 @@ pub(crate) fn mac(number: u8) -> Mac {
 }
 
 /// 10.77.0.0/24 with a pool of .10 to .19, ten minutes per lease.
-pub(crate) fn config() -> Config {
-    Config {
+pub(crate) fn config() -> DhcpConfig {
+    DhcpConfig {
         server_address: SERVER,
         local: Subnet {
-            network: Network::of(SERVER, 24),
+            network: Ipv4Network::of(SERVER, 24),
             pool: Some(Pool { first: ip(10), last: ip(19) }),
             router: Some(ip(254)),
         },
@@ -43,8 +43,8 @@ pub(crate) fn config() -> Config {
 }
 
 /// The same, and these are the hosts that people know.
-pub(crate) fn config_with_hosts(numbers: impl IntoIterator<Item = u8>) -> Config {
-    Config { known: Some(numbers.into_iter().map(mac).collect()), ..config() }
+pub(crate) fn config_with_hosts(numbers: impl IntoIterator<Item = u8>) -> DhcpConfig {
+    DhcpConfig { known: Some(numbers.into_iter().map(mac).collect()), ..config() }
 }
 
 /// What is on disk.
@@ -66,7 +66,7 @@ impl Disk {
                 LeaseChange::Forget(mac) => {
                     self.leases.remove(&mac);
                 }
-                LeaseChange::Rest(Rest { address, until }) => {
+                LeaseChange::Rest(QuarantinedAddress { address, until }) => {
                     self.rests.insert(address, until);
                 }
             }
@@ -93,7 +93,7 @@ impl Reply {
 }
 
 pub(crate) struct Lab {
-    pub(crate) engine: Engine,
+    pub(crate) engine: DhcpEngine,
     pub(crate) now: Timestamp,
     pub(crate) disk: Disk,
     /// `false`: every write fails.
@@ -101,16 +101,16 @@ pub(crate) struct Lab {
     /// `true`: commits wait in `pending` until the test answers them.
     pub(crate) disk_waits: bool,
     pub(crate) pending: Vec<(CommitId, Vec<LeaseChange>)>,
-    pub(crate) boot: fn(&Client) -> Option<BootAnswer>,
-    pub(crate) events: Vec<What>,
+    pub(crate) boot: fn(&DhcpRequester) -> Option<BootAnswer>,
+    pub(crate) events: Vec<DhcpEventKind>,
     pub(crate) other_hardware: Vec<OtherHardware>,
 }
 
 impl Lab {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: DhcpConfig) -> Self {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         Self {
-            engine: Engine::new(config, Vec::new(), Vec::new(), now).unwrap(),
+            engine: DhcpEngine::new(config, Vec::new(), Vec::new(), now).unwrap(),
             now,
             disk: Disk::default(),
             disk_works: true,
@@ -129,14 +129,15 @@ impl Lab {
 
     /// The process dies; another starts with what is on disk.
     pub(crate) fn restart(&mut self) {
-        let rests = self.disk.rests.iter().map(|(address, until)| Rest { address: *address, until: *until });
+        let rests =
+            self.disk.rests.iter().map(|(address, until)| QuarantinedAddress { address: *address, until: *until });
         let leases = self.disk.leases.values().cloned().collect();
-        self.engine = Engine::new(self.engine.config().clone(), leases, rests.collect(), self.now).unwrap();
+        self.engine = DhcpEngine::new(self.engine.config().clone(), leases, rests.collect(), self.now).unwrap();
         self.pending.clear();
     }
 
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Vec<Reply> {
-        self.engine.handle_packet(self.now, Arrival { interface: INTERFACE, bytes }, &self.boot);
+        self.engine.handle_packet(self.now, ReceivedDatagram { interface: INTERFACE, bytes }, &self.boot);
         self.drain()
     }
 
@@ -144,21 +145,21 @@ impl Lab {
         let mut replies = Vec::new();
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Transmit(transmit) => {
+                DhcpOutput::Transmit(transmit) => {
                     assert_eq!(transmit.interface, INTERFACE, "replies leave by the interface of arrival");
                     assert!(transmit.bytes.len() >= 300, "replies are padded");
                     let packet = wire::decode(&transmit.bytes).unwrap();
                     replies.push(Reply { to: transmit.destination, packet, bytes: transmit.bytes.len() });
                 }
-                Output::Commit { id, changes } if self.disk_waits => self.pending.push((id, changes)),
-                Output::Commit { id, changes } => {
+                DhcpOutput::Commit { id, changes } if self.disk_waits => self.pending.push((id, changes)),
+                DhcpOutput::Commit { id, changes } => {
                     if self.disk_works {
                         self.disk.write(&changes);
                     }
                     self.engine.handle_committed(id, self.disk_works);
                 }
-                Output::Event(event) => self.events.push(event.what),
-                Output::OtherHardware(client) => self.other_hardware.push(client),
+                DhcpOutput::Event(event) => self.events.push(event.what),
+                DhcpOutput::OtherHardware(client) => self.other_hardware.push(client),
             }
         }
         replies
@@ -195,7 +196,7 @@ impl Lab {
     /// Declines an address, to which there is no answer; what became of it.
     pub(crate) fn decline(&mut self, mac: Mac, address: Ipv4Addr) -> DeclineOutcome {
         self.ignored(&Packet { mac, ..decline(0, address) });
-        let Some(What::Declined { address: declined, outcome }) = self.events.last() else {
+        let Some(DhcpEventKind::Declined { address: declined, outcome }) = self.events.last() else {
             panic!("{address} was not declined: {:?}", self.events);
         };
         assert_eq!(*declined, address);
@@ -204,7 +205,7 @@ impl Lab {
 }
 
 pub(crate) fn message(number: u8, kind: MessageType) -> Packet {
-    let mut packet = Packet::new(Operation::Request, 0x1000 + u32::from(number), mac(number));
+    let mut packet = Packet::new(DhcpOperation::Request, 0x1000 + u32::from(number), mac(number));
     packet.options.set_message_type(kind);
     packet
 }

@@ -1,7 +1,7 @@
 //! The pool at its end: reservations, exhaustion, floods of made-up clients.
 
 use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{OFFER_HOLD, OFFERS_MAX, Pool, Refusal, Reservation, What};
+use firesteel_dhcp::{DhcpEventKind, LeaseRefusal, OFFER_HOLD, OFFERS_MAX, Pool, Reservation};
 use firesteel_facts::Mac;
 
 use crate::lab::{Lab, SERVER, config, config_with_hosts, discover, ip, mac, rebooting, renewing, selecting};
@@ -21,7 +21,10 @@ fn a_reservation_is_kept_for_its_owner() {
     assert_eq!(offer.packet.yiaddr, ip(100), "outside of the pool");
     assert_eq!(offer.packet.options.text(code::HOST_NAME).as_deref(), Some("host-2"));
     assert_eq!(lab.ask(&rebooting(3, ip(10))).kind(), MessageType::Nak);
-    assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(10), reason: Refusal::ReservedForAnother }));
+    assert_eq!(
+        lab.events.last(),
+        Some(&DhcpEventKind::Refused { address: ip(10), reason: LeaseRefusal::ReservedForAnother })
+    );
 }
 
 /// S0.7
@@ -33,7 +36,7 @@ fn neither_the_appliances_address_nor_the_routers_is_leased() {
     let mut lab = Lab::new(with);
     assert_eq!([lab.obtain(1), lab.obtain(2)], [ip(2), ip(4)]);
     lab.ignored(&discover(3));
-    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Exhausted));
     for taken in [SERVER, ip(3)] {
         assert_eq!(lab.ask(&rebooting(4, taken)).kind(), MessageType::Nak, "{taken}");
     }
@@ -64,10 +67,13 @@ fn strangers_leave_the_last_quarter_of_the_pool_to_known_hosts() {
         lab.obtain(number);
     }
     lab.ignored(&discover(9));
-    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Exhausted));
     assert_eq!((lab.obtain(100), lab.obtain(101)), (ip(18), ip(19)));
     assert_eq!(lab.ask(&rebooting(9, ip(19))).kind(), MessageType::Nak);
-    assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(19), reason: Refusal::KeptForKnown }));
+    assert_eq!(
+        lab.events.last(),
+        Some(&DhcpEventKind::Refused { address: ip(19), reason: LeaseRefusal::KeptForKnown })
+    );
     // Forgotten by the people, it is a stranger, and moves when it renews.
     with.known = Some([mac(100)].into());
     lab.engine.reconfigure(with).unwrap();
@@ -81,7 +87,7 @@ fn an_exhausted_pool_says_so_and_recovers() {
         lab.obtain(number);
     }
     lab.ignored(&discover(11));
-    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Exhausted));
     lab.wait(100);
     for number in 2..=10 {
         lab.ask(&renewing(number, ip(9 + number)));
@@ -153,7 +159,7 @@ fn the_same_question_gets_the_same_answer() {
 #[test]
 fn floods_stay_bounded_and_known_hosts_get_through() {
     let mut wide = config();
-    wide.local.network = firesteel_dhcp::Network::of(ip(0), 16);
+    wide.local.network = firesteel_dhcp::Ipv4Network::of(ip(0), 16);
     let last = std::net::Ipv4Addr::new(10, 77, 255, 0);
     wide.local.pool = Some(firesteel_dhcp::Pool { first: std::net::Ipv4Addr::new(10, 77, 1, 0), last });
     wide.reservations.extend([reserved(1, 10)]);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use firesteel_dhcp::client::Client;
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_dhcp::client::DhcpClient;
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 use firesteel_dhcp::{OFFER_HOLD, check};
 use firesteel_facts::Mac;
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ fn feed(bytes: &[u8]) {
     lab.boot = |client| client.boots().then(Default::default);
     lab.hear(bytes);
     let now = Instant::now();
-    let mut client = Client::new(mac(1), 1, None, now);
+    let mut client = DhcpClient::new(mac(1), 1, None, now);
     client.handle_packet(now, bytes);
 }
 
@@ -59,7 +59,7 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read(xid: u32, file in vec(1..=255u8, 0..128), options in vec((1..=254u8, vec(any::<u8>(), 1..600)), 0..4)) {
-        let mut packet = Packet::new(Operation::Reply, xid, mac(1));
+        let mut packet = Packet::new(DhcpOperation::Reply, xid, mac(1));
         packet.file = file;
         for (code, value) in options {
             if code != code::OVERLOAD {
@@ -72,7 +72,7 @@ proptest! {
     #[test]
     fn the_client_survives_any_answer(answers in vec((any::<u8>(), any::<u32>(), vec((any::<u8>(), vec(any::<u8>(), 0..9)), 0..9), 0..5000u64), 0..30)) {
         let mut now = Instant::now();
-        let mut client = Client::new(mac(1), 5, Some("n"), now);
+        let mut client = DhcpClient::new(mac(1), 5, Some("n"), now);
         for (kind, address, options, wait) in answers {
             let Some(sent) = client.poll_transmit() else {
                 now += Duration::from_secs(wait);
@@ -80,7 +80,7 @@ proptest! {
                 continue;
             };
             let asked = wire::decode(&sent.bytes).unwrap();
-            let mut reply = Packet::new(Operation::Reply, asked.xid, asked.mac);
+            let mut reply = Packet::new(DhcpOperation::Reply, asked.xid, asked.mac);
             reply.yiaddr = Ipv4Addr::from(address);
             for (code, value) in options {
                 if !matches!(code, 0 | 255) {

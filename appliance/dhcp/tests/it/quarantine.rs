@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{MessageType, code};
 use firesteel_dhcp::{
-    Config, DECLINE_REST, DeclineOutcome, Network, Pool, RESTING_MAX, RESTS_PER_CLIENT, Refusal, Reservation, What,
+    DECLINE_REST, DeclineOutcome, DhcpConfig, DhcpEventKind, Ipv4Network, LeaseRefusal, Pool, RESTING_MAX,
+    RESTS_PER_CLIENT, Reservation,
 };
 use firesteel_facts::Mac;
 
@@ -21,7 +22,7 @@ fn rests(outcome: DeclineOutcome) -> bool {
 }
 
 /// 10.77.0.10 to 10.77.0.109, and one host.
-fn hundred() -> Config {
+fn hundred() -> DhcpConfig {
     let mut config = config_with_hosts([1]);
     config.local.pool = Some(Pool { first: ip(10), last: ip(109) });
     config
@@ -39,7 +40,7 @@ fn a_declined_address_rests() {
     assert_eq!(lab.obtain(1), ip(11));
     lab.restart();
     assert_eq!(lab.ask(&rebooting(3, address)).kind(), MessageType::Nak, "it rests after a restart, too");
-    assert_eq!(lab.events.last(), Some(&What::Refused { address, reason: Refusal::Resting }));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Refused { address, reason: LeaseRefusal::Resting }));
     lab.wait(DECLINE_REST.as_secs());
     assert_eq!(lab.obtain(4), address);
 }
@@ -128,7 +129,7 @@ fn where_the_pool_is_empty_the_rest_that_began_first_ends_first() {
     assert_eq!(lab.ask(&renewing(20, first)).kind(), MessageType::Ack);
     assert_eq!(lab.obtain(21), second);
     lab.ignored(&discover(22));
-    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Exhausted));
 }
 
 /// What is offered after its rest was cut short, and not taken, rests on as it is written.
@@ -182,7 +183,7 @@ fn a_host_moves_away_from_a_reservation_that_it_declines() {
 #[test]
 fn rests_are_bounded_however_large_the_pool_is() {
     let mut wide = config_with_hosts([1]);
-    wide.local.network = Network::of(ip(0), 16);
+    wide.local.network = Ipv4Network::of(ip(0), 16);
     wide.local.pool = Some(Pool { first: Ipv4Addr::new(10, 77, 1, 0), last: Ipv4Addr::new(10, 77, 60, 0) });
     let mut lab = Lab::new(wide);
     for number in 0..2000 {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{self, MessageType, Packet, code};
-use firesteel_dhcp::{Config, Destination, Network, Pool, Subnet};
+use firesteel_dhcp::{Destination, DhcpConfig, Ipv4Network, Pool, Subnet};
 
 use crate::lab::{Lab, SERVER, config, discover, ip, rebooting, renewing, selecting};
 
@@ -14,10 +14,10 @@ fn far(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 88, 0, last)
 }
 
-fn relayed_config() -> Config {
+fn relayed_config() -> DhcpConfig {
     let mut config = config();
     config.relayed.push(Subnet {
-        network: Network::of(RELAY, 24),
+        network: Ipv4Network::of(RELAY, 24),
         pool: Some(Pool { first: far(50), last: far(59) }),
         router: Some(RELAY),
     });
@@ -58,8 +58,8 @@ fn option_82_is_the_last_of_the_reply() {
     ask.options.set(code::MACHINE_UUID, [&[0u8][..], &[5; 16]].concat());
     let engine = &mut lab.engine;
     let bytes = wire::encode(&ask).unwrap();
-    engine.handle_packet(lab.now, firesteel_dhcp::Arrival { interface: 1, bytes: &bytes }, &lab.boot);
-    let Some(firesteel_dhcp::Output::Transmit(reply)) = engine.poll_output() else { panic!("no reply") };
+    engine.handle_packet(lab.now, firesteel_dhcp::ReceivedDatagram { interface: 1, bytes: &bytes }, &lab.boot);
+    let Some(firesteel_dhcp::DhcpOutput::Transmit(reply)) = engine.poll_output() else { panic!("no reply") };
     let mut rest = &reply.bytes[240..];
     let mut codes = Vec::new();
     while let [code, length, after @ ..] = rest {
@@ -129,7 +129,7 @@ fn overridden(mut packet: Packet) -> Packet {
 
 #[test]
 fn a_relay_may_have_its_own_address_named_as_the_server() {
-    let mut lab = Lab::new(Config { known: Some(Default::default()), ..relayed_config() });
+    let mut lab = Lab::new(DhcpConfig { known: Some(Default::default()), ..relayed_config() });
     let offer = lab.ask(&overridden(discover(1)));
     assert_eq!(offer.packet.options.address(code::SERVER_ID), Some(RELAY));
     assert_eq!((offer.packet.yiaddr, offer.to), (far(50), Destination::Relay(Ipv4Addr::new(192, 0, 2, 1))));
@@ -143,7 +143,7 @@ fn a_relay_may_have_its_own_address_named_as_the_server() {
     let mut release = overridden(crate::lab::release(1, far(50)));
     release.options.set(code::SERVER_ID, RELAY.octets());
     lab.ignored(&release);
-    assert!(lab.events.contains(&firesteel_dhcp::What::Released { address: far(50) }));
+    assert!(lab.events.contains(&firesteel_dhcp::DhcpEventKind::Released { address: far(50) }));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn only_a_relay_overrides_the_server_identifier() {
     taken.options.set(code::RELAY_AGENT, OVERRIDDEN);
     lab.ignored(&taken);
     let server = Ipv4Addr::new(10, 88, 0, 9);
-    assert!(lab.events.contains(&firesteel_dhcp::What::TookAnother { server }));
+    assert!(lab.events.contains(&firesteel_dhcp::DhcpEventKind::TookAnother { server }));
     for odd in [&[11, 4, 0, 0, 0, 0][..], &[11, 3, 10, 88, 0], &[11, 9, 10, 88, 0, 1], &[11]] {
         let mut ask = by_relay(discover(2));
         ask.options.set(code::RELAY_AGENT, odd);

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{COMMITS_MAX, COMMITS_STRANGERS_MAX, Destination, Engine, Refusal, What};
+use firesteel_dhcp::{COMMITS_MAX, COMMITS_STRANGERS_MAX, Destination, DhcpEngine, DhcpEventKind, LeaseRefusal};
 
 use crate::lab::{
     Lab, SERVER, config, config_with_hosts, discover, ip, mac, message, rebooting, release, renewing, selecting,
@@ -33,10 +33,10 @@ fn a_machine_obtains_renews_and_releases() {
     assert_eq!(
         lab.events,
         [
-            What::Offered { address: ip(10) },
-            What::Acked { address: ip(10), expires_at: until(600) },
-            What::Acked { address: ip(10), expires_at: until(900) },
-            What::Released { address: ip(10) }
+            DhcpEventKind::Offered { address: ip(10) },
+            DhcpEventKind::Acked { address: ip(10), expires_at: until(600) },
+            DhcpEventKind::Acked { address: ip(10), expires_at: until(900) },
+            DhcpEventKind::Released { address: ip(10) }
         ]
     );
 }
@@ -62,7 +62,7 @@ fn a_disk_that_fails_grants_nothing() {
     lab.ask(&discover(1));
     lab.disk_works = false;
     lab.ignored(&selecting(1, ip(10)));
-    assert_eq!(lab.events.last(), Some(&What::NotCommitted { address: ip(10) }));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::NotCommitted { address: ip(10) }));
     lab.disk_works = true;
     assert_eq!(lab.ask(&selecting(1, ip(10))).kind(), MessageType::Ack, "the client asks again");
 }
@@ -120,7 +120,7 @@ fn another_servers_offer_taken_frees_ours() {
     let mut request = selecting(1, ip(200));
     request.options.set(code::SERVER_ID, [10, 77, 0, 9]);
     lab.ignored(&request);
-    assert_eq!(lab.events.last(), Some(&What::TookAnother { server: ip(9) }));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::TookAnother { server: ip(9) }));
     assert_eq!(lab.ask(&discover(2)).packet.yiaddr, ip(10));
 }
 
@@ -133,7 +133,7 @@ fn selecting_what_was_not_offered_is_refused() {
     assert_eq!(nak.packet.yiaddr, Ipv4Addr::UNSPECIFIED);
     assert!(nak.get(code::LEASE_TIME).is_none() && nak.get(code::SUBNET_MASK).is_none());
     assert_eq!(nak.packet.options.address(code::SERVER_ID), Some(SERVER));
-    assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(12), reason: Refusal::HasAnother }));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Refused { address: ip(12), reason: LeaseRefusal::HasAnother }));
 }
 
 #[test]
@@ -142,16 +142,16 @@ fn init_reboot_is_answered_with_authority() {
     let address = lab.obtain(1);
     assert_eq!(lab.ask(&rebooting(1, address)).kind(), MessageType::Ack);
     for (number, wish, reason) in [
-        (1, ip(11), Refusal::HasAnother),
-        (2, address, Refusal::InUse),
-        (2, Ipv4Addr::new(192, 168, 1, 5), Refusal::WrongNetwork),
-        (2, ip(99), Refusal::NotInPool),
-        (2, ip(15), Refusal::UnknownClient),
-        (2, SERVER, Refusal::InUse),
-        (2, ip(255), Refusal::WrongNetwork),
+        (1, ip(11), LeaseRefusal::HasAnother),
+        (2, address, LeaseRefusal::InUse),
+        (2, Ipv4Addr::new(192, 168, 1, 5), LeaseRefusal::WrongNetwork),
+        (2, ip(99), LeaseRefusal::NotInPool),
+        (2, ip(15), LeaseRefusal::UnknownClient),
+        (2, SERVER, LeaseRefusal::InUse),
+        (2, ip(255), LeaseRefusal::WrongNetwork),
     ] {
         assert_eq!(lab.ask(&rebooting(number, wish)).kind(), MessageType::Nak, "{wish}");
-        assert_eq!(lab.events.last(), Some(&What::Refused { address: wish, reason }));
+        assert_eq!(lab.events.last(), Some(&DhcpEventKind::Refused { address: wish, reason }));
     }
 }
 
@@ -216,7 +216,7 @@ fn a_known_hosts_address_is_not_given_away_by_a_release() {
     let address = lab.obtain(1);
     let before = lab.disk.leases[&mac(1)].clone();
     lab.ignored(&release(1, address));
-    assert_eq!(lab.events.last(), Some(&What::ReleaseIgnored { address }));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::ReleaseIgnored { address }));
     assert_eq!(lab.disk.leases[&mac(1)], before);
     assert_eq!(lab.ask(&rebooting(2, address)).kind(), MessageType::Nak, "it is in use");
     assert_eq!(lab.ask(&renewing(1, address)).kind(), MessageType::Ack);
@@ -224,7 +224,7 @@ fn a_known_hosts_address_is_not_given_away_by_a_release() {
     let mut lab = Lab::new(config());
     let address = lab.obtain(1);
     lab.ignored(&release(1, address));
-    assert_eq!(lab.events.last(), Some(&What::ReleaseIgnored { address }));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::ReleaseIgnored { address }));
 }
 
 #[test]
@@ -281,5 +281,5 @@ fn a_new_range_keeps_leases_that_still_fit() {
     let mut bad = config();
     bad.server_address = Ipv4Addr::new(1, 1, 1, 1);
     assert!(lab.engine.reconfigure(bad.clone()).is_err());
-    assert!(Engine::new(bad, Vec::new(), Vec::new(), lab.now).is_err());
+    assert!(DhcpEngine::new(bad, Vec::new(), Vec::new(), lab.now).is_err());
 }

@@ -1,6 +1,6 @@
 //! Bytes: the traps of the codec, each with the bytes that spring it.
 
-use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, WireError, code};
+use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, WireError, code};
 
 use crate::lab::{discover, mac};
 
@@ -99,7 +99,7 @@ fn options_end_at_the_end_whatever_they_say() {
 #[test]
 fn messages_are_padded_and_long_options_split() {
     assert_eq!(bytes().len(), 300);
-    let mut packet = Packet::new(Operation::Reply, 9, mac(1));
+    let mut packet = Packet::new(DhcpOperation::Reply, 9, mac(1));
     packet.options.set_message_type(MessageType::Ack);
     packet.options.set(code::RELAY_AGENT, vec![7; 300]);
     let again = wire::decode(&wire::encode(&packet).unwrap()).unwrap();

@@ -21,13 +21,13 @@ mod scheme;
 use std::fmt;
 
 pub use ipmi::{IpmiAddress, PORT as IPMI_PORT, Privilege};
-pub use redfish::{Address, REDFISH, SYSTEMS, is_plain};
+pub use redfish::{BmcUrl, REDFISH, SYSTEMS, is_plain};
 pub use scheme::{ADDRESS_BYTES_MAX, AddressError, BootVia, Family, GIVEN_UP, given_up};
 
 /// Where a BMC is asked, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BmcAddress {
-    Redfish(Address),
+    Redfish(BmcUrl),
     Ipmi(IpmiAddress),
 }
 
@@ -38,7 +38,7 @@ impl BmcAddress {
         if IpmiAddress::claims(text) {
             IpmiAddress::parse(text).map(Self::Ipmi)
         } else {
-            Address::parse(text).map(Self::Redfish)
+            BmcUrl::parse(text).map(Self::Redfish)
         }
     }
 

@@ -7,7 +7,7 @@ use url::Url;
 use super::scheme::{ADDRESS_BYTES_MAX, AddressError, Family, given_up};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct BmcUrl {
     family: Family,
     /// Scheme, host and port, with `/` as path.
     origin: Url,
@@ -17,7 +17,7 @@ pub struct Address {
     system: Option<String>,
 }
 
-impl Address {
+impl BmcUrl {
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if text.len() > ADDRESS_BYTES_MAX {
             return Err(AddressError::TooLong);
@@ -93,7 +93,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for BmcUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.origin.as_str().trim_end_matches('/');
         let service = if self.prefix.is_empty() { "" } else { SERVICE };
@@ -168,10 +168,10 @@ mod tests {
             ("redfish://10.0.0.5/bmc/7/redfish/v1/Systems/1", "https://10.0.0.5/", Some("/redfish/v1/Systems/1")),
             ("redfish://10.0.0.5/bmc/7/redfish/v1/", "https://10.0.0.5/", None),
         ] {
-            let address = Address::parse(text).unwrap();
+            let address = BmcUrl::parse(text).unwrap();
             assert_eq!(address.origin().as_str(), origin, "{text}");
             assert_eq!(address.system(), system, "{text}");
-            assert_eq!(Address::parse(&address.to_string()), Ok(address), "{text}");
+            assert_eq!(BmcUrl::parse(&address.to_string()), Ok(address), "{text}");
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
             ("redfish://10.0.0.5/redfish/v1/Systems/1", ""),
             ("redfish://10.0.0.5", ""),
         ] {
-            assert_eq!(Address::parse(text).unwrap().prefix(), prefix, "{text}");
+            assert_eq!(BmcUrl::parse(text).unwrap().prefix(), prefix, "{text}");
         }
     }
 
@@ -195,19 +195,19 @@ mod tests {
             ("irmc://10.0.0.5", "redfish"),
             ("idrac+http://10.0.0.5", "idrac-redfish"),
         ] {
-            let error = Address::parse(text).unwrap_err();
+            let error = BmcUrl::parse(text).unwrap_err();
             assert!(matches!(&error, AddressError::GivenUp { instead: use_it, .. } if *use_it == instead), "{text}");
             assert!(error.to_string().contains(instead), "{error}");
         }
         for text in ["ftp://10.0.0.5", "ipmi://10.0.0.5", "10.0.0.5", "redfish+ftp://10.0.0.5", "redfishx://a", "://a"]
         {
-            assert_eq!(Address::parse(text), Err(AddressError::UnknownScheme), "{text}");
+            assert_eq!(BmcUrl::parse(text), Err(AddressError::UnknownScheme), "{text}");
         }
     }
 
     #[test]
     fn one_bmc_is_one_place() {
-        let place = |text: &str| Address::parse(text).unwrap().place();
+        let place = |text: &str| BmcUrl::parse(text).unwrap().place();
         assert_eq!(place("redfish://BMC.example/redfish/v1/Systems/1"), "bmc.example:443");
         assert_eq!(place("idrac-virtualmedia+https://bmc.example:443/redfish/v1/Systems/2"), "bmc.example:443");
         assert_eq!(place("redfish+http://[fd00::1]"), "[fd00::1]:80");
@@ -235,15 +235,15 @@ mod tests {
             (&format!("redfish://{}", "a".repeat(ADDRESS_BYTES_MAX)), AddressError::TooLong),
             (&format!("redfish://{}", "a".repeat(ADDRESS_BYTES_MAX - "redfish://".len())), AddressError::TooLong),
         ] {
-            assert_eq!(Address::parse(text), Err(error), "{text}");
+            assert_eq!(BmcUrl::parse(text), Err(error), "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn no_text_panics_and_what_parses_round_trips(text in "((redfish|ilo5-virtualmedia)(\\+https?)?://)?[ -~]{0,40}") {
-            if let Ok(address) = Address::parse(&text) {
-                prop_assert_eq!(Address::parse(&address.to_string()), Ok(address));
+            if let Ok(address) = BmcUrl::parse(&text) {
+                prop_assert_eq!(BmcUrl::parse(&address.to_string()), Ok(address));
             }
         }
     }

@@ -22,7 +22,7 @@ use firesteel_wire::NetworkPlan;
 use serde_json::Value;
 
 pub use error::{FieldProblem, NetworkDataError};
-use node::Node;
+use node::NetworkDataNode;
 
 /// More than the C library of an OS asks (`MAXNS` is 3), and few enough for a command line.
 const RESOLVERS_MAX: usize = 8;
@@ -46,14 +46,14 @@ pub fn read(secret: &Secret) -> Result<NetworkPlan, NetworkDataError> {
     let of_key = |key: &'static str| move |error| NetworkDataError::Key { key, error: Box::new(error) };
     match (openstack, nmstate) {
         (Some((key, _)), Some(_)) => Err(NetworkDataError::TwoFormats { key }),
-        (Some((key, bytes)), None) => parse(bytes, Format::OpenStack).map_err(of_key(key)),
-        (None, Some((key, bytes))) => parse(bytes, Format::Nmstate).map_err(of_key(key)),
+        (Some((key, bytes)), None) => parse(bytes, NetworkFormat::OpenStack).map_err(of_key(key)),
+        (None, Some((key, bytes))) => parse(bytes, NetworkFormat::Nmstate).map_err(of_key(key)),
         (None, None) => Err(NetworkDataError::NoKey { key: NETWORK_DATA_KEYS[0] }),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum NetworkFormat {
     OpenStack,
     Nmstate,
 }
@@ -62,16 +62,16 @@ pub enum Format {
 ///
 /// # Errors
 /// What is wrong, with the path of the field.
-pub fn parse(bytes: &[u8], format: Format) -> Result<NetworkPlan, NetworkDataError> {
+pub fn parse(bytes: &[u8], format: NetworkFormat) -> Result<NetworkPlan, NetworkDataError> {
     if bytes.len() > TEXT_BYTES_MAX {
         return Err(NetworkDataError::TooLong { bytes_max: TEXT_BYTES_MAX });
     }
     let value: Value =
         firesteel_kube::yaml::read(bytes).map_err(|error| NetworkDataError::NotYaml(error.to_string()))?;
-    let root = Node::root(&value);
+    let root = NetworkDataNode::root(&value);
     let plan = sorted(match format {
-        Format::OpenStack => openstack::plan(&root)?,
-        Format::Nmstate => nmstate::plan(&root)?,
+        NetworkFormat::OpenStack => openstack::plan(&root)?,
+        NetworkFormat::Nmstate => nmstate::plan(&root)?,
     });
     plan.check().map_err(NetworkDataError::Plan)?;
     let bytes = serde_json::to_vec(&plan).map_or(usize::MAX, |json| json.len());
@@ -107,7 +107,7 @@ pub(crate) fn document(bytes: &[u8]) -> Result<Value, NetworkDataError> {
 /// # Errors
 /// What is not understood, with its path.
 pub(crate) fn plan_of_os(document: &Value) -> Result<NetworkPlan, NetworkDataError> {
-    let plan = sorted(openstack::plan(&Node::root(document))?);
+    let plan = sorted(openstack::plan(&NetworkDataNode::root(document))?);
     plan.check_links().map_err(NetworkDataError::Plan)?;
     Ok(plan)
 }
@@ -161,7 +161,7 @@ pub fn check(data: &[u8]) {
     if let Ok(document) = document(data) {
         crate::check_network(&document);
     }
-    for format in [Format::OpenStack, Format::Nmstate] {
+    for format in [NetworkFormat::OpenStack, NetworkFormat::Nmstate] {
         match parse(data, format) {
             Ok(plan) => {
                 assert_eq!(plan.check(), Ok(()));

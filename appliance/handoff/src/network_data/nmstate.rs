@@ -3,13 +3,13 @@
 
 use firesteel_wire::{
     NetworkPlan,
-    network::{Address, HashPolicy, Link, LinkKind, Route},
+    network::{HashPolicy, InterfaceAddress, LinkKind, NetworkLink, NetworkRoute},
 };
 use serde_json::json;
 
 use super::{
     error::NetworkDataError,
-    node::{Node, Object},
+    node::{NetworkDataNode, NetworkDataObject},
     openstack::{MIIMON_MS, hash, lacp_rate, miimon, mode},
 };
 
@@ -31,7 +31,7 @@ const INTERFACE_KEYS: [&str; 13] = [
     "accept-all-mac-addresses",
 ];
 
-pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
+pub(super) fn plan(root: &NetworkDataNode<'_>) -> Result<NetworkPlan, NetworkDataError> {
     let root = root.object(&["interfaces", "routes", "dns-resolver"])?;
     let mut links = Vec::new();
     for node in root.need("interfaces")?.list()? {
@@ -54,13 +54,13 @@ pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Type {
+enum InterfaceType {
     Ethernet,
     Vlan,
     Bond,
 }
 
-fn interface(node: &Node<'_>) -> Result<Link, NetworkDataError> {
+fn interface(node: &NetworkDataNode<'_>) -> Result<NetworkLink, NetworkDataError> {
     let interface = node.object(&INTERFACE_KEYS)?;
     let name = interface.need("name")?.text()?;
     if let Some(state) = interface.get("state") {
@@ -69,19 +69,19 @@ fn interface(node: &Node<'_>) -> Result<Link, NetworkDataError> {
     if let Some(all) = interface.get("accept-all-mac-addresses") {
         all.only(&json!(false))?;
     }
-    let types = [("ethernet", Type::Ethernet), ("vlan", Type::Vlan), ("bond", Type::Bond)];
+    let types = [("ethernet", InterfaceType::Ethernet), ("vlan", InterfaceType::Vlan), ("bond", InterfaceType::Bond)];
     let type_ = interface.need("type")?.word(&types)?;
-    for (key, of) in [("vlan", Type::Vlan), ("link-aggregation", Type::Bond)] {
+    for (key, of) in [("vlan", InterfaceType::Vlan), ("link-aggregation", InterfaceType::Bond)] {
         if type_ != of && interface.get(key).is_some() {
             return interface.fail(key, "is not of this type of interface");
         }
     }
     let kind = match type_ {
-        Type::Ethernet => ethernet(&interface)?,
-        Type::Vlan => vlan(&interface)?,
-        Type::Bond => bond(&interface)?,
+        InterfaceType::Ethernet => ethernet(&interface)?,
+        InterfaceType::Vlan => vlan(&interface)?,
+        InterfaceType::Bond => bond(&interface)?,
     };
-    let mut link = Link::new(name, kind);
+    let mut link = NetworkLink::new(name, kind);
     link.mtu = interface.get("mtu").map(|mtu| mtu.number()).transpose()?;
     if let Some(node) = interface.get("ipv4") {
         family(&node, true, &mut link)?;
@@ -93,7 +93,7 @@ fn interface(node: &Node<'_>) -> Result<Link, NetworkDataError> {
 }
 
 /// An interface's name is that of the installed OS, so the hardware address must be there.
-fn ethernet(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+fn ethernet(interface: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     if let Some(identifier) = interface.get("identifier") {
         identifier.word(&[("mac-address", ()), ("name", ())])?;
     }
@@ -103,7 +103,7 @@ fn ethernet(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     }
 }
 
-fn vlan(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+fn vlan(interface: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     if let Some(mac) = interface.get("mac-address") {
         return mac.fail("a VLAN has the address of what carries it");
     }
@@ -114,7 +114,7 @@ fn vlan(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     Ok(LinkKind::Vlan { id: vlan.need("id")?.number()?, on: vlan.need("base-iface")?.text()?.to_owned() })
 }
 
-fn bond(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+fn bond(interface: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     let bond = interface.need("link-aggregation")?.object(&["mode", "port", "slaves", "options"])?;
     // The older name, which nmstate still takes.
     let ports = bond.get("port").map_or_else(|| bond.need("slaves"), Ok)?.list()?;
@@ -143,7 +143,7 @@ fn bond(interface: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
     })
 }
 
-fn family(node: &Node<'_>, is_v4: bool, link: &mut Link) -> Result<(), NetworkDataError> {
+fn family(node: &NetworkDataNode<'_>, is_v4: bool, link: &mut NetworkLink) -> Result<(), NetworkDataError> {
     let common = ["enabled", "dhcp", "address", "auto-dns", "auto-routes", "auto-gateway", "autoconf"];
     let family = node.object(if is_v4 { &common[..6] } else { &common })?;
     if !family.flag("enabled")? {
@@ -177,12 +177,12 @@ fn family(node: &Node<'_>, is_v4: bool, link: &mut Link) -> Result<(), NetworkDa
         if ip.is_ipv4() != is_v4 {
             return field.fail("is of another family");
         }
-        link.addresses.push(Address { ip, prefix: address.need("prefix-length")?.number()? });
+        link.addresses.push(InterfaceAddress { ip, prefix: address.need("prefix-length")?.number()? });
     }
     Ok(())
 }
 
-fn route(node: &Node<'_>) -> Result<Route, NetworkDataError> {
+fn route(node: &NetworkDataNode<'_>) -> Result<NetworkRoute, NetworkDataError> {
     let route =
         node.object(&["destination", "next-hop-address", "next-hop-interface", "metric", "table-id", "state"])?;
     if let Some(table) = route.get("table-id") {
@@ -195,7 +195,7 @@ fn route(node: &Node<'_>) -> Result<Route, NetworkDataError> {
     if route.get("state").is_some() {
         return route.fail("state", "a new host has no routes to be removed");
     }
-    Ok(Route {
+    Ok(NetworkRoute {
         to: route.need("destination")?.network()?,
         via: route.get("next-hop-address").map(|via| via.ip()).transpose()?,
         on: route.get("next-hop-interface").map(|on| on.text().map(str::to_owned)).transpose()?,

@@ -5,7 +5,7 @@ use std::{
     str::FromStr,
 };
 
-use firesteel_wire::network::{Address, mac_of};
+use firesteel_wire::network::{InterfaceAddress, mac_of};
 use serde_json::{Map, Value};
 
 use super::error::{FieldProblem, NetworkDataError};
@@ -16,18 +16,18 @@ pub(super) const ITEMS_MAX: usize = 256;
 const LABEL_BYTES_MAX: usize = 63;
 const DOMAIN_BYTES_MAX: usize = 253;
 
-pub(super) struct Node<'a> {
+pub(super) struct NetworkDataNode<'a> {
     value: &'a Value,
     path: String,
 }
 
 /// An object whose keys are all known.
-pub(super) struct Object<'a> {
+pub(super) struct NetworkDataObject<'a> {
     map: &'a Map<String, Value>,
     path: String,
 }
 
-impl<'a> Node<'a> {
+impl<'a> NetworkDataNode<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
@@ -37,20 +37,24 @@ impl<'a> Node<'a> {
     }
 
     /// The object; a key that is not in `known` is refused.
-    pub(super) fn object(&self, known: &[&str]) -> Result<Object<'a>, NetworkDataError> {
+    pub(super) fn object(&self, known: &[&str]) -> Result<NetworkDataObject<'a>, NetworkDataError> {
         let Value::Object(map) = self.value else { return self.fail(FieldProblem::NotAnObject) };
-        let object = Object { map, path: self.path.clone() };
+        let object = NetworkDataObject { map, path: self.path.clone() };
         match map.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => object.fail(key, FieldProblem::NotUnderstood),
             None => Ok(object),
         }
     }
 
-    pub(super) fn list(&self) -> Result<Vec<Node<'a>>, NetworkDataError> {
+    pub(super) fn list(&self) -> Result<Vec<NetworkDataNode<'a>>, NetworkDataError> {
         match self.value {
             Value::Array(items) if items.len() <= ITEMS_MAX => {
                 let path = |index| format!("{}[{index}]", self.path);
-                Ok(items.iter().enumerate().map(|(index, value)| Node { value, path: path(index) }).collect())
+                Ok(items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, value)| NetworkDataNode { value, path: path(index) })
+                    .collect())
             }
             Value::Array(_) => self.fail(FieldProblem::TooManyItems),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
@@ -108,10 +112,10 @@ impl<'a> Node<'a> {
     }
 
     /// `192.0.2.0/24`.
-    pub(super) fn network(&self) -> Result<Address, NetworkDataError> {
+    pub(super) fn network(&self) -> Result<InterfaceAddress, NetworkDataError> {
         let read = |text: &str| {
             let (ip, prefix) = text.split_once('/')?;
-            Some(Address { ip: ip.parse().ok()?, prefix: prefix.parse().ok()? })
+            Some(InterfaceAddress { ip: ip.parse().ok()?, prefix: prefix.parse().ok()? })
         };
         read(self.text()?).map_or_else(|| self.fail(FieldProblem::NotANetwork), Ok)
     }
@@ -150,18 +154,18 @@ fn mask_bits(mask: u128, width: u8) -> Option<u8> {
     (mask == expected).then_some(ones)
 }
 
-impl<'a> Object<'a> {
+impl<'a> NetworkDataObject<'a> {
     fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     /// A field; one that is null is absent.
-    pub(super) fn get(&self, key: &str) -> Option<Node<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<NetworkDataNode<'a>> {
         let value = self.map.get(key).filter(|value| !value.is_null())?;
-        Some(Node { value, path: self.path_of(key) })
+        Some(NetworkDataNode { value, path: self.path_of(key) })
     }
 
-    pub(super) fn need(&self, key: &str) -> Result<Node<'a>, NetworkDataError> {
+    pub(super) fn need(&self, key: &str) -> Result<NetworkDataNode<'a>, NetworkDataError> {
         match self.get(key) {
             Some(node) => Ok(node),
             None => self.fail(key, FieldProblem::Missing),
@@ -169,7 +173,7 @@ impl<'a> Object<'a> {
     }
 
     /// The entries of a list that may be absent.
-    pub(super) fn items(&self, key: &str) -> Result<Vec<Node<'a>>, NetworkDataError> {
+    pub(super) fn items(&self, key: &str) -> Result<Vec<NetworkDataNode<'a>>, NetworkDataError> {
         self.get(key).map_or_else(|| Ok(Vec::new()), |node| node.list())
     }
 
@@ -196,9 +200,11 @@ impl<'a> Object<'a> {
     }
 }
 
-pub(super) const DEFAULT_ROUTE_V4: Address = Address { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
-pub(super) const DEFAULT_ROUTE_V6: Address = Address { ip: IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), prefix: 0 };
+pub(super) const DEFAULT_ROUTE_V4: InterfaceAddress =
+    InterfaceAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
+pub(super) const DEFAULT_ROUTE_V6: InterfaceAddress =
+    InterfaceAddress { ip: IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), prefix: 0 };
 
-pub(super) fn default_route(of: IpAddr) -> Address {
+pub(super) fn default_route(of: IpAddr) -> InterfaceAddress {
     if of.is_ipv4() { DEFAULT_ROUTE_V4 } else { DEFAULT_ROUTE_V6 }
 }

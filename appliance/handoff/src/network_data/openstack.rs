@@ -3,14 +3,14 @@
 
 use firesteel_wire::{
     NetworkPlan,
-    network::{Address, BondMode, HashPolicy, Link, LinkKind, Route},
+    network::{BondMode, HashPolicy, InterfaceAddress, LinkKind, NetworkLink, NetworkRoute},
 };
 
 use serde_json::Value;
 
 use super::{
     error::{FieldProblem, NetworkDataError},
-    node::{Node, Object, default_route},
+    node::{NetworkDataNode, NetworkDataObject, default_route},
 };
 
 /// What the kernel's bonding driver takes where nothing is said, as OpenStack's tools do.
@@ -35,7 +35,7 @@ const LINK_KEYS: [&str; 16] = [
     "vlan_mac_address",
 ];
 
-pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
+pub(super) fn plan(root: &NetworkDataNode<'_>) -> Result<NetworkPlan, NetworkDataError> {
     let root = root.object(&["links", "networks", "services"])?;
     let mut links = Vec::new();
     for node in root.need("links")?.list()? {
@@ -56,30 +56,30 @@ pub(super) fn plan(root: &Node<'_>) -> Result<NetworkPlan, NetworkDataError> {
     Ok(plan)
 }
 
-fn link(node: &Node<'_>) -> Result<Link, NetworkDataError> {
+fn link(node: &NetworkDataNode<'_>) -> Result<NetworkLink, NetworkDataError> {
     let link = node.object(&LINK_KEYS)?;
     let name = link.need("id")?.text()?;
-    type Reader = fn(&Object<'_>) -> Result<LinkKind, NetworkDataError>;
+    type Reader = fn(&NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError>;
     let kinds: [(&str, Reader); 5] =
         [("phy", nic), ("physical", nic), ("ethernet", nic), ("bond", bond), ("vlan", vlan)];
     let read = link.need("type")?.word(&kinds)?;
     let mtu = link.get("mtu").map(|mtu| mtu.number()).transpose()?;
-    Ok(Link { mtu, ..Link::new(name, read(&link)?) })
+    Ok(NetworkLink { mtu, ..NetworkLink::new(name, read(&link)?) })
 }
 
 /// Fields of another type of link would be passed over: they are refused.
-fn refuse(link: &Object<'_>, begins: &str, but: &[&str]) -> Result<(), NetworkDataError> {
+fn refuse(link: &NetworkDataObject<'_>, begins: &str, but: &[&str]) -> Result<(), NetworkDataError> {
     let other = |key: &&&str| key.starts_with(begins) && !but.contains(key) && link.get(key).is_some();
     LINK_KEYS.iter().find(other).map_or(Ok(()), |key| link.fail(key, "is not of this type of link"))
 }
 
-fn nic(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+fn nic(link: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     refuse(link, "bond_", &[])?;
     refuse(link, "vlan_", &[])?;
     Ok(LinkKind::Nic { mac: link.need("ethernet_mac_address")?.mac()? })
 }
 
-fn bond(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+fn bond(link: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     refuse(link, "vlan_", &[])?;
     let members = link.need("bond_links")?.list()?;
     let policy = link.get("bond_xmit_hash_policy").or_else(|| link.get("bond_hash_policy"));
@@ -95,7 +95,7 @@ fn bond(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
 }
 
 /// By its word or number.
-pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, NetworkDataError> {
+pub(super) fn mode(node: &NetworkDataNode<'_>) -> Result<BondMode, NetworkDataError> {
     let numbers = ["0", "1", "2", "3", "4", "5", "6"];
     let words: Vec<(&str, BondMode)> = BondMode::ALL.iter().map(|mode| (mode.word(), *mode)).collect();
     let by_number = numbers.into_iter().zip(BondMode::ALL);
@@ -103,29 +103,29 @@ pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, NetworkDataError> {
 }
 
 /// A bond that does not look at its members' links sends into dead ones.
-pub(super) fn miimon(node: &Node<'_>) -> Result<u32, NetworkDataError> {
+pub(super) fn miimon(node: &NetworkDataNode<'_>) -> Result<u32, NetworkDataError> {
     match node.number()? {
         ms @ 10..=10_000 => Ok(ms),
         _ => node.fail("must be 10 to 10000 milliseconds"),
     }
 }
 
-pub(super) fn lacp_rate(node: &Node<'_>) -> Result<bool, NetworkDataError> {
+pub(super) fn lacp_rate(node: &NetworkDataNode<'_>) -> Result<bool, NetworkDataError> {
     node.word(&[("slow", false), ("0", false), ("fast", true), ("1", true)])
 }
 
-pub(super) fn hash(node: &Node<'_>) -> Result<HashPolicy, NetworkDataError> {
+pub(super) fn hash(node: &NetworkDataNode<'_>) -> Result<HashPolicy, NetworkDataError> {
     let words = [("layer2", HashPolicy::Layer2), ("layer2+3", HashPolicy::Layer23), ("layer3+4", HashPolicy::Layer34)];
     node.word(&words)
 }
 
-fn vlan(link: &Object<'_>) -> Result<LinkKind, NetworkDataError> {
+fn vlan(link: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     refuse(link, "bond_", &[])?;
     Ok(LinkKind::Vlan { id: link.need("vlan_id")?.number()?, on: link.need("vlan_link")?.text()?.to_owned() })
 }
 
 /// The ramdisk's VLAN has the hardware address of what carries it, which is what templates write there as well.
-fn vlan_mac(node: &Node<'_>, links: &[Link]) -> Result<(), NetworkDataError> {
+fn vlan_mac(node: &NetworkDataNode<'_>, links: &[NetworkLink]) -> Result<(), NetworkDataError> {
     let link = node.object(&LINK_KEYS)?;
     let name = link.need("id")?.text()?;
     let of = |name: &str| links.iter().find(|link| link.name == name).map(|link| &link.kind);
@@ -176,13 +176,13 @@ fn address_of_vlan(links: &[Value], vlan: &Value) -> Option<String> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum OpenStackAddressMode {
     Fixed,
     Dhcp4,
     Slaac,
 }
 
-fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataError> {
+fn network(node: &NetworkDataNode<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataError> {
     let network = node.object(&[
         "id",
         "network_id",
@@ -202,11 +202,11 @@ fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataErr
         return on.fail("there is no such link");
     };
     let kinds = [
-        ("ipv4", Some(Kind::Fixed)),
-        ("ipv6", Some(Kind::Fixed)),
-        ("ipv4_dhcp", Some(Kind::Dhcp4)),
-        ("ipv6_slaac", Some(Kind::Slaac)),
-        ("ipv6_dhcpv6-stateless", Some(Kind::Slaac)),
+        ("ipv4", Some(OpenStackAddressMode::Fixed)),
+        ("ipv6", Some(OpenStackAddressMode::Fixed)),
+        ("ipv4_dhcp", Some(OpenStackAddressMode::Dhcp4)),
+        ("ipv6_slaac", Some(OpenStackAddressMode::Slaac)),
+        ("ipv6_dhcpv6-stateless", Some(OpenStackAddressMode::Slaac)),
         ("ipv6_dhcp", None),
         ("ipv6_dhcpv6-stateful", None),
     ];
@@ -216,11 +216,11 @@ fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataErr
     };
     let is_v4 = type_.text()?.starts_with("ipv4");
     match kind {
-        Kind::Dhcp4 => link.dhcp4 = true,
-        Kind::Slaac => link.slaac = true,
-        Kind::Fixed => link.addresses.push(address(&network, is_v4)?),
+        OpenStackAddressMode::Dhcp4 => link.dhcp4 = true,
+        OpenStackAddressMode::Slaac => link.slaac = true,
+        OpenStackAddressMode::Fixed => link.addresses.push(address(&network, is_v4)?),
     }
-    if kind != Kind::Fixed {
+    if kind != OpenStackAddressMode::Fixed {
         for key in ["ip_address", "netmask"] {
             if network.get(key).is_some() {
                 return network.fail(key, "is not of this type of network");
@@ -229,7 +229,12 @@ fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataErr
     }
     if let Some(gateway) = network.get("gateway") {
         let via = gateway.ip()?;
-        plan.routes.push(Route { to: default_route(via), via: Some(via), on: Some(name.to_owned()), metric: None });
+        plan.routes.push(NetworkRoute {
+            to: default_route(via),
+            via: Some(via),
+            on: Some(name.to_owned()),
+            metric: None,
+        });
     }
     for node in network.items("routes")? {
         plan.routes.push(route(&node, name)?);
@@ -245,7 +250,7 @@ fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataErr
 }
 
 /// `ip_address` with `netmask`, or with its prefix behind a slash.
-fn address(network: &Object<'_>, is_v4: bool) -> Result<Address, NetworkDataError> {
+fn address(network: &NetworkDataObject<'_>, is_v4: bool) -> Result<InterfaceAddress, NetworkDataError> {
     let field = network.need("ip_address")?;
     let address = if field.text()?.contains('/') {
         if network.get("netmask").is_some() {
@@ -253,12 +258,12 @@ fn address(network: &Object<'_>, is_v4: bool) -> Result<Address, NetworkDataErro
         }
         field.network()?
     } else {
-        Address { ip: field.ip()?, prefix: network.need("netmask")?.prefix()? }
+        InterfaceAddress { ip: field.ip()?, prefix: network.need("netmask")?.prefix()? }
     };
     if address.ip.is_ipv4() == is_v4 { Ok(address) } else { field.fail("is of another family than type") }
 }
 
-fn route(node: &Node<'_>, link: &str) -> Result<Route, NetworkDataError> {
+fn route(node: &NetworkDataNode<'_>, link: &str) -> Result<NetworkRoute, NetworkDataError> {
     let route = node.object(&["network", "netmask", "prefix", "gateway", "services"])?;
     for node in route.items("services")? {
         let service = node.object(&["type", "address"])?;
@@ -270,7 +275,7 @@ fn route(node: &Node<'_>, link: &str) -> Result<Route, NetworkDataError> {
         network.network()?
     } else {
         let length = route.get("netmask").map_or_else(|| route.need("prefix"), Ok)?;
-        Address { ip: network.ip()?, prefix: length.prefix()? }
+        InterfaceAddress { ip: network.ip()?, prefix: length.prefix()? }
     };
-    Ok(Route { to, via: Some(route.need("gateway")?.ip()?), on: Some(link.to_owned()), metric: None })
+    Ok(NetworkRoute { to, via: Some(route.need("gateway")?.ip()?), on: Some(link.to_owned()), metric: None })
 }

@@ -41,7 +41,7 @@ dns-resolver:
 
 #[test]
 fn a_vlan_with_fixed_addresses() {
-    let plan = parse(VLAN.as_bytes(), Format::OpenStack).expect("a plan");
+    let plan = parse(VLAN.as_bytes(), NetworkFormat::OpenStack).expect("a plan");
     assert_eq!(plan.links[0].kind, LinkKind::Nic { mac: "52:54:00:ab:cd:01".into() });
     assert_eq!(plan.links[1].kind, LinkKind::Vlan { id: 100, on: "eno1".into() });
     let addresses: Vec<_> = plan.links[1].addresses.iter().map(ToString::to_string).collect();
@@ -52,7 +52,7 @@ fn a_vlan_with_fixed_addresses() {
 
 #[test]
 fn a_bond_whose_members_come_after_it() {
-    let plan = parse(BOND.as_bytes(), Format::Nmstate).expect("a plan");
+    let plan = parse(BOND.as_bytes(), NetworkFormat::Nmstate).expect("a plan");
     let names: Vec<_> = plan.links.iter().map(|link| link.name.as_str()).collect();
     assert_eq!(names, ["eno1", "eno2", "bond0"]);
     let LinkKind::Bond { mode, members, miimon_ms, lacp_fast, hash, .. } = &plan.links[2].kind else {
@@ -62,57 +62,93 @@ fn a_bond_whose_members_come_after_it() {
     assert_eq!(members, &["eno1", "eno2"]);
     assert!(plan.links[2].dhcp4 && !plan.links[2].slaac);
     let same = BOND.replace("802.3ad", "active-backup").replace("port:", "slaves:").replace("lacp_rate: fast, ", "");
-    let plan = parse(same.as_bytes(), Format::Nmstate).expect("a plan");
+    let plan = parse(same.as_bytes(), NetworkFormat::Nmstate).expect("a plan");
     assert!(matches!(plan.links[2].kind, LinkKind::Bond { mode: BondMode::ActiveBackup, .. }));
 }
 
 #[test]
 fn what_is_not_understood_is_refused_by_its_path() {
     for (text, format, from, to, expected) in [
-        (VLAN, Format::OpenStack, "\"vlan_id\"", "\"vlan_nr\"", "links[1].vlan_nr: is not understood"),
-        (VLAN, Format::OpenStack, "\"vlan_id\": 100,", "", "links[1].vlan_id: is missing"),
-        (VLAN, Format::OpenStack, "100", "70000", "links[1].vlan_id: must be a whole number"),
+        (VLAN, NetworkFormat::OpenStack, "\"vlan_id\"", "\"vlan_nr\"", "links[1].vlan_nr: is not understood"),
+        (VLAN, NetworkFormat::OpenStack, "\"vlan_id\": 100,", "", "links[1].vlan_id: is missing"),
+        (VLAN, NetworkFormat::OpenStack, "100", "70000", "links[1].vlan_id: must be a whole number"),
         (
             VLAN,
-            Format::OpenStack,
+            NetworkFormat::OpenStack,
             "\"52:54:00:ab:cd:01\"}",
             "\"52:54:00:ab:cd:02\"}",
             "links[1].vlan_mac_address: must be that",
         ),
-        (VLAN, Format::OpenStack, "\"vlan\",", "\"vxlan\",", "links[1].type: must be one of"),
-        (VLAN, Format::OpenStack, "\"mtu\"", "\"bond_mode\"", "links[0].bond_mode: is not of this type"),
-        (VLAN, Format::OpenStack, "AB:cd:01", "AB:cd", "links[0].ethernet_mac_address: must be the hardware"),
-        (VLAN, Format::OpenStack, "\"ipv6\"", "\"ipv6_dhcp\"", "networks[1].type: the agent speaks no DHCPv6"),
-        (VLAN, Format::OpenStack, "\"ipv6\"", "\"ipv4\"", "networks[1].ip_address: is of another family"),
-        (VLAN, Format::OpenStack, "\"10.88.0.1\"}]", "\"10.88.0\"}]", "networks[0].routes[0].gateway: must be an IP"),
-        (VLAN, Format::OpenStack, "255.255.255.0", "255.0.255.0", "networks[0].netmask: must be the length"),
+        (VLAN, NetworkFormat::OpenStack, "\"vlan\",", "\"vxlan\",", "links[1].type: must be one of"),
+        (VLAN, NetworkFormat::OpenStack, "\"mtu\"", "\"bond_mode\"", "links[0].bond_mode: is not of this type"),
+        (VLAN, NetworkFormat::OpenStack, "AB:cd:01", "AB:cd", "links[0].ethernet_mac_address: must be the hardware"),
+        (VLAN, NetworkFormat::OpenStack, "\"ipv6\"", "\"ipv6_dhcp\"", "networks[1].type: the agent speaks no DHCPv6"),
+        (VLAN, NetworkFormat::OpenStack, "\"ipv6\"", "\"ipv4\"", "networks[1].ip_address: is of another family"),
         (
             VLAN,
-            Format::OpenStack,
+            NetworkFormat::OpenStack,
+            "\"10.88.0.1\"}]",
+            "\"10.88.0\"}]",
+            "networks[0].routes[0].gateway: must be an IP",
+        ),
+        (VLAN, NetworkFormat::OpenStack, "255.255.255.0", "255.0.255.0", "networks[0].netmask: must be the length"),
+        (
+            VLAN,
+            NetworkFormat::OpenStack,
             "\"link\": \"prov\", \"ip_address\": \"10",
             "\"link\": \"x\", \"ip_address\": \"10",
             "networks[0].link: there",
         ),
-        (VLAN, Format::OpenStack, "\"dns\"", "\"ntp\"", "services[0].type: must be one of dns"),
+        (VLAN, NetworkFormat::OpenStack, "\"dns\"", "\"ntp\"", "services[0].type: must be one of dns"),
         (
             VLAN,
-            Format::OpenStack,
+            NetworkFormat::OpenStack,
             "\"vlan_link\": \"eno1\"",
             "\"vlan_link\": \"eno9\"",
             "\"eno9\", which is to carry it",
         ),
-        (BOND, Format::Nmstate, "802.3ad", "balance-none", "interfaces[0].link-aggregation.mode: must be one of"),
-        (BOND, Format::Nmstate, "miimon: '140'", "updelay: 5", "interfaces[0].link-aggregation.options.updelay: is"),
-        (BOND, Format::Nmstate, "miimon: '140'", "miimon: 0", "options.miimon: must be 10"),
-        (BOND, Format::Nmstate, ", mac-address: '52:54:00:00:00:02'", "", "interfaces[2].mac-address: is missing"),
-        (BOND, Format::Nmstate, "type: bond", "type: ovs-bridge", "interfaces[0].type: must be one of"),
-        (BOND, Format::Nmstate, "state: up", "state: absent", "interfaces[0].state: must be one of up"),
-        (BOND, Format::Nmstate, "table-id: 254", "table-id: 7", "routes.config[0].table-id: only"),
-        (BOND, Format::Nmstate, "dhcp: true, auto-dns: false", "dhcp: false", "no link has an IPv4 address"),
-        (BOND, Format::Nmstate, "auto-dns: false", "auto-routes: false", "interfaces[0].ipv4.auto-routes: only true"),
-        (BOND, Format::Nmstate, "ipv6: {enabled: false}", "ipv6: {enabled: true, dhcp: true}", "ipv6.dhcp: the agent"),
-        (BOND, Format::Nmstate, "interfaces:", "capture: {}\ninterfaces:", "capture: is not understood"),
-        (BOND, Format::Nmstate, "[eno1, eno2]", "[eno1, eno3]", "its member \"eno3\""),
+        (
+            BOND,
+            NetworkFormat::Nmstate,
+            "802.3ad",
+            "balance-none",
+            "interfaces[0].link-aggregation.mode: must be one of",
+        ),
+        (
+            BOND,
+            NetworkFormat::Nmstate,
+            "miimon: '140'",
+            "updelay: 5",
+            "interfaces[0].link-aggregation.options.updelay: is",
+        ),
+        (BOND, NetworkFormat::Nmstate, "miimon: '140'", "miimon: 0", "options.miimon: must be 10"),
+        (
+            BOND,
+            NetworkFormat::Nmstate,
+            ", mac-address: '52:54:00:00:00:02'",
+            "",
+            "interfaces[2].mac-address: is missing",
+        ),
+        (BOND, NetworkFormat::Nmstate, "type: bond", "type: ovs-bridge", "interfaces[0].type: must be one of"),
+        (BOND, NetworkFormat::Nmstate, "state: up", "state: absent", "interfaces[0].state: must be one of up"),
+        (BOND, NetworkFormat::Nmstate, "table-id: 254", "table-id: 7", "routes.config[0].table-id: only"),
+        (BOND, NetworkFormat::Nmstate, "dhcp: true, auto-dns: false", "dhcp: false", "no link has an IPv4 address"),
+        (
+            BOND,
+            NetworkFormat::Nmstate,
+            "auto-dns: false",
+            "auto-routes: false",
+            "interfaces[0].ipv4.auto-routes: only true",
+        ),
+        (
+            BOND,
+            NetworkFormat::Nmstate,
+            "ipv6: {enabled: false}",
+            "ipv6: {enabled: true, dhcp: true}",
+            "ipv6.dhcp: the agent",
+        ),
+        (BOND, NetworkFormat::Nmstate, "interfaces:", "capture: {}\ninterfaces:", "capture: is not understood"),
+        (BOND, NetworkFormat::Nmstate, "[eno1, eno2]", "[eno1, eno3]", "its member \"eno3\""),
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from} is not there");

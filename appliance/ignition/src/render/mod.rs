@@ -5,8 +5,8 @@
 //! annotations, bundles, files of the appliance ─► Additions ───────────┴─► serve ─► bytes in the client's version
 //! ```
 //!
-//! The callers' kinds are not known here: they are mapped to [`MachineConfig`]. Differences from upstream, each where
-//! it would lose or mix up what an owner wrote:
+//! The callers' kinds are not known here: they are mapped to [`RenderableConfig`]. Differences from upstream, each
+//! where it would lose or mix up what an owner wrote:
 //!
 //! - Contents from a new source replace the old ones whole, with compression, digest and headers; upstream resets the
 //!   compression alone, and that also where the source stays.
@@ -14,8 +14,8 @@
 //!   and another removes, two configs that are valid alone and not together.
 //! - A file to which is only appended is not made to overwrite, which Ignition would refuse.
 
-mod clash;
 mod merge;
+mod merge_conflict;
 mod serve;
 
 use std::fmt;
@@ -25,12 +25,12 @@ use serde_json::{Value, json};
 use crate::{
     CONFIG_BYTES_MAX, SpecVersion, pem,
     spec3::{self, SPECIAL_BITS},
-    stub::spec2::{self, Duplicates, Options, Sectors},
+    stub::spec2::{self, DuplicatePolicy, Sectors, Spec2Options},
     version::Semver,
 };
 
 pub use merge::merge;
-pub use serve::{Additions, Bundle, ServeError, Served, serve};
+pub use serve::{Additions, CertificateFile, ServeError, ServedRendering, serve};
 
 /// The role whose machine configs are the base of every other pool's.
 const WORKER: &str = "worker";
@@ -41,7 +41,7 @@ const MODE_MAX: u64 = 0o777;
 
 /// A machine config as far as rendering needs it.
 #[derive(Clone, Default, PartialEq)]
-pub struct MachineConfig {
+pub struct RenderableConfig {
     pub name: String,
     /// Of the label `machineconfiguration.openshift.io/role`.
     pub role: String,
@@ -60,9 +60,9 @@ pub struct MachineConfig {
 }
 
 /// The config may hold secrets.
-impl fmt::Debug for MachineConfig {
+impl fmt::Debug for RenderableConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MachineConfig").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
+        f.debug_struct("RenderableConfig").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
     }
 }
 
@@ -127,7 +127,7 @@ impl fmt::Debug for Rendered {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
+pub enum PoolRenderError {
     #[error("no machine config is selected by the pool")]
     Empty,
     #[error("the pool selects more than {MACHINE_CONFIGS_MAX} machine configs")]
@@ -144,23 +144,23 @@ pub enum RenderError {
 ///
 /// # Errors
 /// When there is nothing to render, a machine config is invalid, or two contradict each other.
-pub fn render(pool: &str, configs: &[MachineConfig], defaults: &Defaults) -> Result<Rendered, RenderError> {
+pub fn render(pool: &str, configs: &[RenderableConfig], defaults: &Defaults) -> Result<Rendered, PoolRenderError> {
     match configs.len() {
-        0 => return Err(RenderError::Empty),
+        0 => return Err(PoolRenderError::Empty),
         1..=MACHINE_CONFIGS_MAX => {}
-        _ => return Err(RenderError::Many),
+        _ => return Err(PoolRenderError::Many),
     }
-    let mut ordered: Vec<&MachineConfig> = configs.iter().collect();
+    let mut ordered: Vec<&RenderableConfig> = configs.iter().collect();
     // A pool's own configs come after those for all workers, so that they win.
     ordered.sort_by_key(|config| (config.role != WORKER, &config.name));
     let mut notes = Vec::new();
     let parts = ordered.iter().filter_map(|config| read(config, &mut notes).transpose());
     let parts: Vec<(&str, Value)> = parts.collect::<Result<_, _>>()?;
-    let config = clash::merge_all(&parts)?;
-    let kernel_type = clash::kernel_type(&ordered)?;
-    clash::kernel_arguments(&ordered, &parts)?;
+    let config = merge_conflict::merge_all(&parts)?;
+    let kernel_type = merge_conflict::kernel_type(&ordered)?;
+    merge_conflict::kernel_arguments(&ordered, &parts)?;
     let all =
-        |list: fn(&MachineConfig) -> &Vec<String>| ordered.iter().flat_map(|config| list(config)).cloned().collect();
+        |list: fn(&RenderableConfig) -> &Vec<String>| ordered.iter().flat_map(|config| list(config)).cloned().collect();
     let mut rendered = Rendered {
         name: String::new(),
         config,
@@ -205,14 +205,17 @@ impl Rendered {
 }
 
 /// The last that a person wrote.
-fn last(ordered: &[&MachineConfig], default: &str, field: fn(&MachineConfig) -> &String) -> String {
+fn last(ordered: &[&RenderableConfig], default: &str, field: fn(&RenderableConfig) -> &String) -> String {
     let mut written = ordered.iter().filter(|config| !config.generated).map(|config| field(config));
     written.rfind(|text| !text.is_empty()).map_or(default, String::as_str).to_owned()
 }
 
 /// A machine config's Ignition config in the newest version; `None` when it has none.
-fn read<'a>(machine: &'a MachineConfig, notes: &mut Vec<String>) -> Result<Option<(&'a str, Value)>, RenderError> {
-    let invalid = |fault: String| RenderError::Invalid { name: machine.name.clone(), fault };
+fn read<'a>(
+    machine: &'a RenderableConfig,
+    notes: &mut Vec<String>,
+) -> Result<Option<(&'a str, Value)>, PoolRenderError> {
+    let invalid = |fault: String| PoolRenderError::Invalid { name: machine.name.clone(), fault };
     let config = match &machine.config {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Object(map)) if map.is_empty() => return Ok(None),
@@ -222,7 +225,7 @@ fn read<'a>(machine: &'a MachineConfig, notes: &mut Vec<String>) -> Result<Optio
     let (mut config, version) = match (SpecVersion::named(version), Semver::parse(version)) {
         (Some(version), _) if version >= SpecVersion::V3_0 => (config.clone(), version),
         (_, Some(Semver { major: 2, .. })) => {
-            let options = Options { sectors: Sectors::Unknown, duplicates: Duplicates::LastWins };
+            let options = Spec2Options { sectors: Sectors::Unknown, duplicates: DuplicatePolicy::LastWins };
             let converted = spec2::convert(config.clone(), options).map_err(|error| invalid(error.to_string()))?;
             (converted, SpecVersion::V3_2)
         }

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::Rendered;
-use crate::{NewFile, SpecVersion, data_url, down, fields::FieldError, spec3};
+use crate::{NewFile, SpecVersion, data_url, downgrade, fields::FieldError, spec3};
 
 const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 const ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
@@ -19,7 +19,7 @@ const MODE: u32 = 0o644;
 /// What is added for a pool or a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
-    pub bundles: Vec<Bundle>,
+    pub bundles: Vec<CertificateFile>,
     pub kubeconfig: Option<Vec<u8>>,
     /// The layered image that a node of the pool runs, if it has one.
     pub image: String,
@@ -29,14 +29,14 @@ pub struct Additions {
 
 /// Certificates at a path. A file of the config that is there already gets these contents, for they are newer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bundle {
+pub struct CertificateFile {
     pub path: String,
     /// An empty one changes nothing.
     pub pem: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedRendering {
     pub bytes: Vec<u8>,
     pub version: SpecVersion,
     /// Kernel arguments of the config that the client does not understand: in the encapsulated machine config, and to be
@@ -45,9 +45,9 @@ pub struct Served {
 }
 
 /// The bytes hold join credentials.
-impl std::fmt::Debug for Served {
+impl std::fmt::Debug for ServedRendering {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Served {} bytes of {}", self.bytes.len(), self.version)
+        write!(f, "ServedRendering {} bytes of {}", self.bytes.len(), self.version)
     }
 }
 
@@ -76,7 +76,7 @@ impl ServeError {
 ///
 /// # Errors
 /// When the config cannot be said in the version, has a file that is ours, or leaves no place for one.
-pub fn serve(rendered: &Rendered, additions: &Additions, version: SpecVersion) -> Result<Served, ServeError> {
+pub fn serve(rendered: &Rendered, additions: &Additions, version: SpecVersion) -> Result<ServedRendering, ServeError> {
     let unsaid = |fault| ServeError::Unsaid { version, fault };
     let mut config = rendered.config.clone();
     let moved = if version < SpecVersion::V3_3 { move_arguments(&mut config).map_err(unsaid)? } else { Vec::new() };
@@ -98,8 +98,8 @@ pub fn serve(rendered: &Rendered, additions: &Additions, version: SpecVersion) -
     if !findings.errors.is_empty() {
         return Err(ServeError::Invalid(findings.errors.join("; ")));
     }
-    let served = down::convert(config, version).map_err(unsaid)?;
-    Ok(Served { bytes: served.to_string().into_bytes(), version, moved_kernel_arguments: moved })
+    let served = downgrade::convert(config, version).map_err(unsaid)?;
+    Ok(ServedRendering { bytes: served.to_string().into_bytes(), version, moved_kernel_arguments: moved })
 }
 
 fn move_arguments(config: &mut Value) -> Result<Vec<String>, FieldError> {

@@ -13,15 +13,15 @@
 
 use serde_json::Value;
 
-use super::{make::Endpoint, span};
+use super::{json_edit, managed_stub::Endpoint};
 use crate::{
-    below, data_url,
-    pem::{self, Authority},
+    data_url, path_below,
+    pem::{self, StubAuthority},
 };
 
 /// What became of a stub's CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CaState {
+pub enum StubCaChange {
     /// The stub has none, or nobody asked.
     None,
     /// It is what it should be.
@@ -60,47 +60,47 @@ const PATH: [&str; 4] = ["ignition", "security", "tls", "certificateAuthorities"
 
 /// The stub's text with the present CA, and what was done. `None` when nothing changed.
 #[must_use]
-pub fn rotate(text: &str, endpoints: &[Endpoint], authority: &Authority) -> (Option<String>, CaState) {
+pub fn rotate(text: &str, endpoints: &[Endpoint], authority: &StubAuthority) -> (Option<String>, StubCaChange) {
     match examine(text, endpoints, authority) {
-        Ok(Held::None) => (None, CaState::None),
-        Ok(Held::Current) => (None, CaState::Current),
-        Err(reason) => (None, CaState::LeftAlone(reason)),
-        Ok(Held::Replaceable(source)) => {
-            let place = span::range(text, source);
+        Ok(StubCaEntry::None) => (None, StubCaChange::None),
+        Ok(StubCaEntry::Current) => (None, StubCaChange::Current),
+        Err(reason) => (None, StubCaChange::LeftAlone(reason)),
+        Ok(StubCaEntry::Replaceable(source)) => {
+            let place = json_edit::range(text, source);
             let mut changed = text.to_owned();
             changed.replace_range(place, &Value::from(authority.source()).to_string());
-            (Some(changed), CaState::Rotated)
+            (Some(changed), StubCaChange::Rotated)
         }
     }
 }
 
-enum Held<'a> {
+enum StubCaEntry<'a> {
     None,
     Current,
     /// The text of the value to replace, quotes included.
     Replaceable(&'a str),
 }
 
-fn examine<'a>(text: &'a str, endpoints: &[Endpoint], authority: &Authority) -> Result<Held<'a>, LeftAlone> {
-    let doubtful = |_: span::Doubt| LeftAlone::Doubtful;
-    let Some(list) = span::at(text, &PATH).map_err(doubtful)? else { return Ok(Held::None) };
-    let entry = match span::entries(list) {
-        None if list == "null" => return Ok(Held::None),
+fn examine<'a>(text: &'a str, endpoints: &[Endpoint], authority: &StubAuthority) -> Result<StubCaEntry<'a>, LeftAlone> {
+    let doubtful = |_: json_edit::AmbiguousName| LeftAlone::Doubtful;
+    let Some(list) = json_edit::at(text, &PATH).map_err(doubtful)? else { return Ok(StubCaEntry::None) };
+    let entry = match json_edit::entries(list) {
+        None if list == "null" => return Ok(StubCaEntry::None),
         None => return Err(LeftAlone::Unreadable),
         Some(entries) => match entries[..] {
-            [] => return Ok(Held::None),
+            [] => return Ok(StubCaEntry::None),
             [entry] => entry,
             _ => return Err(LeftAlone::Several(entries.len())),
         },
     };
     let given = |text: Option<&str>| text.is_some_and(|text| text != "null" && text != "\"\"");
-    if given(span::at(entry, &["verification", "hash"]).map_err(doubtful)?) {
+    if given(json_edit::at(entry, &["verification", "hash"]).map_err(doubtful)?) {
         return Err(LeftAlone::Pinned);
     }
-    if given(span::member(entry, "compression").map_err(doubtful)?) {
+    if given(json_edit::member(entry, "compression").map_err(doubtful)?) {
         return Err(LeftAlone::Compressed);
     }
-    let Some(source) = span::member(entry, "source").map_err(doubtful)? else { return Err(LeftAlone::Unreadable) };
+    let Some(source) = json_edit::member(entry, "source").map_err(doubtful)? else { return Err(LeftAlone::Unreadable) };
     let url: String = serde_json::from_str(source).map_err(|_| LeftAlone::Unreadable)?;
     if !url.starts_with("data:") {
         return Err(LeftAlone::Fetched);
@@ -108,7 +108,7 @@ fn examine<'a>(text: &'a str, endpoints: &[Endpoint], authority: &Authority) -> 
     let bundle = data_url::decode(&url).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(LeftAlone::Unreadable)?;
     let held = pem::fingerprints(&bundle).map_err(|_| LeftAlone::Unreadable)?;
     if authority.is_current(&held) {
-        return Ok(Held::Current);
+        return Ok(StubCaEntry::Current);
     }
     if !authority.knows_all(&held) {
         if held.len() > 1 {
@@ -116,7 +116,7 @@ fn examine<'a>(text: &'a str, endpoints: &[Endpoint], authority: &Authority) -> 
         }
         fetches_from_us_alone(text, endpoints)?;
     }
-    Ok(Held::Replaceable(source))
+    Ok(StubCaEntry::Replaceable(source))
 }
 
 /// A single CA that is not known may be ours from a time that was forgotten: but only where it is for nobody else.
@@ -138,9 +138,9 @@ fn fetches_from_us_alone(text: &str, endpoints: &[Endpoint]) -> Result<(), LeftA
     let value: Value = serde_json::from_str(text).map_err(|_| LeftAlone::Unreadable)?;
     let mut sources = Vec::new();
     walk(&value, &mut sources);
-    let is_ours = |url: &str| endpoints.iter().any(|endpoint| below(url, &endpoint.configs()).is_some());
+    let is_ours = |url: &str| endpoints.iter().any(|endpoint| path_below(url, &endpoint.configs()).is_some());
     let (ours, others): (Vec<&str>, Vec<&str>) =
-        sources.into_iter().filter(|url| below(url, "https://").is_some()).partition(|url| is_ours(url));
+        sources.into_iter().filter(|url| path_below(url, "https://").is_some()).partition(|url| is_ours(url));
     if ours.is_empty() {
         return Err(LeftAlone::Elsewhere);
     }

@@ -16,18 +16,18 @@ pub const USER_DATA_BYTES_MAX: usize = CONFIG_BYTES_MAX / 2 * 3;
 
 /// How user data was packed, so that it is given back in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct UserDataForm {
     pub gzip: bool,
-    pub base64: Option<Lines>,
+    pub base64: Option<Base64Layout>,
 }
 
-impl Form {
+impl UserDataForm {
     pub const PLAIN: Self = Self { gzip: false, base64: None };
 }
 
 /// How base64 text is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lines {
+pub struct Base64Layout {
     /// Characters in a line; `None` for one line.
     pub width: Option<usize>,
     /// A line break at the end.
@@ -36,15 +36,15 @@ pub struct Lines {
 
 /// User data as it was read.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Read {
+pub enum ParsedUserData {
     /// A JSON text, perhaps an Ignition config.
-    Json { text: String, form: Form },
+    Json { text: String, form: UserDataForm },
     /// For another program; nothing here is ours to change.
     NotIgnition(NotIgnition),
 }
 
 /// It holds an owner's config.
-impl std::fmt::Debug for Read {
+impl std::fmt::Debug for ParsedUserData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Json { text, form } => write!(f, "Json of {} bytes, {form:?}", text.len()),
@@ -78,7 +78,7 @@ impl std::fmt::Display for NotIgnition {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FormError {
+pub enum UserDataError {
     #[error("there is no user data")]
     Empty,
     #[error("the user data has {0} bytes, more than {USER_DATA_BYTES_MAX}")]
@@ -99,26 +99,26 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 ///
 /// # Errors
 /// When it is too large, damaged, packed more than once, or nothing that is known.
-pub fn read(bytes: &[u8]) -> Result<Read, FormError> {
+pub fn read(bytes: &[u8]) -> Result<ParsedUserData, UserDataError> {
     if bytes.len() > USER_DATA_BYTES_MAX {
-        return Err(FormError::Large(bytes.len()));
+        return Err(UserDataError::Large(bytes.len()));
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(FormError::Empty);
+        return Err(UserDataError::Empty);
     }
     if let Some(read) = without_base64(bytes, None)? {
         return Ok(read);
     }
-    let (packed, lines) = from_base64(bytes).ok_or(FormError::Unknown)?;
+    let (packed, lines) = from_base64(bytes).ok_or(UserDataError::Unknown)?;
     match without_base64(&packed, Some(lines))? {
         Some(read) => Ok(read),
-        None if from_base64(&packed).is_some() => Err(FormError::Nested),
-        None => Err(FormError::Unknown),
+        None if from_base64(&packed).is_some() => Err(UserDataError::Nested),
+        None => Err(UserDataError::Unknown),
     }
 }
 
-/// User data that was read as [`Read::NotIgnition`], without the base64 around it: cloud-init unpacks gzip, and takes base64
-/// for text.
+/// User data that was read as [`ParsedUserData::NotIgnition`], without the base64 around it: cloud-init unpacks gzip,
+/// and takes base64 for text.
 #[must_use]
 pub fn for_cloud_init(bytes: &[u8]) -> Cow<'_, [u8]> {
     if bytes.starts_with(&GZIP) || not_ignition(bytes).is_some() {
@@ -129,7 +129,7 @@ pub fn for_cloud_init(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// Writes a JSON text in the form in which it was read.
 #[must_use]
-pub fn write(text: &str, form: Form) -> Vec<u8> {
+pub fn write(text: &str, form: UserDataForm) -> Vec<u8> {
     let plain = text.as_bytes().to_vec();
     let packed = if form.gzip { gzip(&plain) } else { plain };
     match form.base64 {
@@ -139,38 +139,38 @@ pub fn write(text: &str, form: Form) -> Vec<u8> {
 }
 
 /// `None` when it is neither JSON nor gzip nor cloud-init's, and so may be base64.
-fn without_base64(bytes: &[u8], base64: Option<Lines>) -> Result<Option<Read>, FormError> {
+fn without_base64(bytes: &[u8], base64: Option<Base64Layout>) -> Result<Option<ParsedUserData>, UserDataError> {
     if !bytes.starts_with(&GZIP) {
-        return plain(bytes, Form { gzip: false, base64 });
+        return parse_plain(bytes, UserDataForm { gzip: false, base64 });
     }
     let mut unpacked = Vec::new();
     let limit = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX) + 1;
-    MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut unpacked).map_err(|_| FormError::Gzip)?;
+    MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut unpacked).map_err(|_| UserDataError::Gzip)?;
     if unpacked.len() > CONFIG_BYTES_MAX {
-        return Err(FormError::Long);
+        return Err(UserDataError::Long);
     }
     if unpacked.starts_with(&GZIP) {
-        return Err(FormError::Nested);
+        return Err(UserDataError::Nested);
     }
-    match plain(&unpacked, Form { gzip: true, base64 })? {
+    match parse_plain(&unpacked, UserDataForm { gzip: true, base64 })? {
         Some(read) => Ok(Some(read)),
-        None if from_base64(&unpacked).is_some() => Err(FormError::Nested),
-        None => Err(FormError::Unknown),
+        None if from_base64(&unpacked).is_some() => Err(UserDataError::Nested),
+        None => Err(UserDataError::Unknown),
     }
 }
 
-fn plain(bytes: &[u8], form: Form) -> Result<Option<Read>, FormError> {
+fn parse_plain(bytes: &[u8], form: UserDataForm) -> Result<Option<ParsedUserData>, UserDataError> {
     if let Some(what) = not_ignition(bytes) {
-        return Ok(Some(Read::NotIgnition(what)));
+        return Ok(Some(ParsedUserData::NotIgnition(what)));
     }
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);
     }
     if bytes.len() > CONFIG_BYTES_MAX {
-        return Err(FormError::Long);
+        return Err(UserDataError::Long);
     }
     let text = std::str::from_utf8(bytes).ok();
-    Ok(text.map(|text| Read::Json { text: text.to_owned(), form }))
+    Ok(text.map(|text| ParsedUserData::Json { text: text.to_owned(), form }))
 }
 
 /// By the beginnings that cloud-init knows. It takes messages with a header in any case and in any order.
@@ -202,16 +202,16 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-fn from_base64(bytes: &[u8]) -> Option<(Vec<u8>, Lines)> {
+fn from_base64(bytes: &[u8]) -> Option<(Vec<u8>, Base64Layout)> {
     let text = std::str::from_utf8(bytes).ok()?;
     let body = text.trim_end();
     let width = body.find(['\n', '\r']).filter(|width| *width > 0);
     let packed: String = body.chars().filter(|character| !character.is_ascii_whitespace()).collect();
     let unpacked = STANDARD.decode(packed).ok()?;
-    Some((unpacked, Lines { width, ended: body.len() < text.len() }))
+    Some((unpacked, Base64Layout { width, ended: body.len() < text.len() }))
 }
 
-fn to_base64(bytes: &[u8], lines: Lines) -> Vec<u8> {
+fn to_base64(bytes: &[u8], lines: Base64Layout) -> Vec<u8> {
     let text = STANDARD.encode(bytes).into_bytes();
     let mut out = match lines.width {
         Some(width) => text.chunks(width.max(1)).collect::<Vec<_>>().join(&b'\n'),

@@ -11,9 +11,9 @@
 
 pub mod authority;
 pub mod form;
-pub mod make;
+mod json_edit;
+pub mod managed_stub;
 pub mod names;
-mod span;
 pub mod spec2;
 pub mod upgrade;
 

@@ -4,24 +4,24 @@
 use serde_json::Value;
 
 use super::{
-    authority::{self, CaState},
-    form::{self, FormError, NotIgnition, Read},
-    make::Endpoint,
-    spec2::{self, Duplicates, Options, Sectors},
+    authority::{self, StubCaChange},
+    form::{self, NotIgnition, ParsedUserData, UserDataError},
+    managed_stub::Endpoint,
+    spec2::{self, DuplicatePolicy, Sectors, Spec2Options},
 };
 use crate::{
-    below,
-    pem::{self, Authority},
+    path_below,
+    pem::{self, StubAuthority},
     validate,
     version::Semver,
 };
 
 /// What is ours, and what is known of the hosts.
 #[derive(Clone, Copy, Debug)]
-pub struct Ours<'a> {
+pub struct UpgradeTargets<'a> {
     pub endpoints: &'a [Endpoint],
     /// `None`: the stub's CA is not looked at.
-    pub authority: Option<&'a Authority>,
+    pub authority: Option<&'a StubAuthority>,
     /// Spec 2 counts partitions in the disk's sectors.
     pub sectors: Sectors,
 }
@@ -31,16 +31,16 @@ pub enum Upgrade {
     /// The bytes stay as they are. The CA may have been left alone with a reason.
     Unchanged {
         version: String,
-        authority: CaState,
+        authority: StubCaChange,
     },
     Ignored(NotIgnition),
-    Changed(Box<Change>),
+    Changed(Box<StubUpgradeResult>),
     /// The group's image is not changed either (S1.17).
     Refused(UpgradeError),
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct StubUpgradeResult {
     /// What is to be stored, in the form in which it was.
     pub bytes: Vec<u8>,
     pub from_version: String,
@@ -48,15 +48,15 @@ pub struct Change {
     /// Of the stored bytes, in hexadecimal.
     pub before_sha256: String,
     pub after_sha256: String,
-    pub authority: CaState,
+    pub authority: StubCaChange,
     /// What a person should know.
     pub notes: Vec<String>,
 }
 
 /// The bytes are an owner's config.
-impl std::fmt::Debug for Change {
+impl std::fmt::Debug for StubUpgradeResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Change")
+        f.debug_struct("StubUpgradeResult")
             .field("from_version", &self.from_version)
             .field("to_version", &self.to_version)
             .field("before_sha256", &self.before_sha256)
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Change {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpgradeError {
     #[error(transparent)]
-    Form(#[from] FormError),
+    Form(#[from] UserDataError),
     /// Line and column; the text itself may hold secrets.
     #[error("the user data is not valid JSON (line {line}, column {column})")]
     Json { line: usize, column: usize },
@@ -86,17 +86,17 @@ pub enum UpgradeError {
 
 /// What is to be done with a secret's user data.
 #[must_use]
-pub fn upgrade(bytes: &[u8], ours: &Ours<'_>) -> Upgrade {
+pub fn upgrade(bytes: &[u8], ours: &UpgradeTargets<'_>) -> Upgrade {
     match attempt(bytes, ours) {
         Ok(upgrade) => upgrade,
         Err(error) => Upgrade::Refused(error),
     }
 }
 
-fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
+fn attempt(bytes: &[u8], ours: &UpgradeTargets<'_>) -> Result<Upgrade, UpgradeError> {
     let (text, form) = match form::read(bytes)? {
-        Read::NotIgnition(what) => return Ok(Upgrade::Ignored(what)),
-        Read::Json { text, form } => (text, form),
+        ParsedUserData::NotIgnition(what) => return Ok(Upgrade::Ignored(what)),
+        ParsedUserData::Json { text, form } => (text, form),
     };
     let config: Value = serde_json::from_str(&text)
         .map_err(|error| UpgradeError::Json { line: error.line(), column: error.column() })?;
@@ -109,7 +109,7 @@ fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
         Some(Semver { major: 2, minor: 0..=4, pre_release: false }) => {
             // What stands twice was read as its last above, and Ignition reads both.
             let config = validate::read(text.as_bytes()).map_err(UpgradeError::Doubtful)?;
-            let options = Options { sectors: ours.sectors, duplicates: Duplicates::Refused };
+            let options = Spec2Options { sectors: ours.sectors, duplicates: DuplicatePolicy::Refused };
             (Some(spec2::convert(config, options)?), spec2::VERSION.to_owned())
         }
         Some(_) | None => return Err(UpgradeError::UnknownVersion),
@@ -118,12 +118,12 @@ fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
     let converted = converted.map(|config| config.to_string());
     let before = converted.as_deref().unwrap_or(&text);
     let rotate = |authority| authority::rotate(before, ours.endpoints, authority);
-    let (rotated, authority) = ours.authority.map_or((None, CaState::None), rotate);
+    let (rotated, authority) = ours.authority.map_or((None, StubCaChange::None), rotate);
     let Some(text) = rotated.or(converted) else {
         return Ok(Upgrade::Unchanged { version: from_version, authority });
     };
     let after = form::write(&text, form);
-    Ok(Upgrade::Changed(Box::new(Change {
+    Ok(Upgrade::Changed(Box::new(StubUpgradeResult {
         before_sha256: hex::encode(pem::sha256(bytes)),
         after_sha256: hex::encode(pem::sha256(&after)),
         bytes: after,
@@ -139,7 +139,8 @@ fn notes(config: &Value, endpoints: &[Endpoint]) -> Vec<String> {
     let merge = config["ignition"]["config"]["merge"].as_array().into_iter().flatten();
     let sources = merge.chain(config["ignition"]["config"].get("replace")).filter_map(|one| one["source"].as_str());
     let elsewhere = |source: &&str| {
-        !source.starts_with("data:") && !endpoints.iter().any(|endpoint| below(source, &endpoint.configs()).is_some())
+        !source.starts_with("data:")
+            && !endpoints.iter().any(|endpoint| path_below(source, &endpoint.configs()).is_some())
     };
     match sources.filter(elsewhere).count() {
         0 => Vec::new(),
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn a_part_that_stands_twice_is_not_lost() {
         let unit = |name: &str| format!(r#""systemd":{{"units":[{{"name":"{name}.service","enabled":true}}]}}"#);
-        let ours = Ours { endpoints: &[], authority: None, sectors: Sectors::Unknown };
+        let ours = UpgradeTargets { endpoints: &[], authority: None, sectors: Sectors::Unknown };
         let upgraded = |parts: &[String]| {
             let text = format!(r#"{{"ignition":{{"version":"2.2.0"}},{}}}"#, parts.join(","));
             upgrade(text.as_bytes(), &ours)

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use firesteel_facts::Guid;
 
-use super::{At, Rules, path};
+use super::{ConfigLocation, Rules, path};
 
 /// Each is compared with each. GPTs have 128 entries, and the kernel shows 255 partitions of a disk.
 pub(super) const PARTITIONS_MAX: usize = 2048;
 /// Characters of a GPT partition's name (UEFI, table "GPT Partition Entry"); Ignition counts bytes.
 const LABEL_BYTES_MAX: usize = 36;
 
-pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, storage: &ConfigLocation<'_>) {
     let disks = storage.list("disks");
     for disk in &disks {
         let partitions = disk.list("partitions");
@@ -29,7 +29,7 @@ pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
     rules.unique(&disks, "device", &mut HashSet::new());
 }
 
-fn partition(rules: &mut Rules<'_>, partition: &At<'_>) {
+fn partition(rules: &mut Rules<'_>, partition: &ConfigLocation<'_>) {
     let number = partition.whole("number").unwrap_or_default();
     let has_more = partition.filled("typeGuid").is_some()
         || partition.filled("guid").is_some()
@@ -63,7 +63,7 @@ fn is_guid(text: &str) -> bool {
 }
 
 /// The rules of a disk's partitions with each other.
-fn together(rules: &mut Rules<'_>, disk: &At<'_>, partitions: &[At<'_>]) {
+fn together(rules: &mut Rules<'_>, disk: &ConfigLocation<'_>, partitions: &[ConfigLocation<'_>]) {
     let (mut numbers, mut labels) = (HashSet::new(), HashSet::new());
     for partition in partitions {
         let number = partition.whole("number").unwrap_or_default();
@@ -75,9 +75,9 @@ fn together(rules: &mut Rules<'_>, disk: &At<'_>, partitions: &[At<'_>]) {
             rules.error(partition, "label", "is on the disk twice");
         }
     }
-    let ranges: Vec<_> = partitions.iter().map(Range::of).collect();
+    let ranges: Vec<_> = partitions.iter().map(PartitionMib::of).collect();
     for (index, range) in ranges.iter().enumerate() {
-        let overlaps = |(other, range_of_other): (usize, &Option<Range>)| {
+        let overlaps = |(other, range_of_other): (usize, &Option<PartitionMib>)| {
             other != index && matches!((range, range_of_other), (Some(one), Some(two)) if one.overlaps(two))
         };
         if ranges.iter().enumerate().any(overlaps) {
@@ -85,7 +85,7 @@ fn together(rules: &mut Rules<'_>, disk: &At<'_>, partitions: &[At<'_>]) {
         }
     }
     // Releases up to 2.26 refuse it, whatever the version of the config.
-    let takes_next_number = |partition: &At<'_>| partition.whole("number").unwrap_or_default() == 0;
+    let takes_next_number = |partition: &ConfigLocation<'_>| partition.whole("number").unwrap_or_default() == 0;
     if partitions.iter().any(|partition| partition.is("shouldExist", false)) && partitions.iter().any(takes_next_number)
     {
         rules.error(disk, "partitions", "one is to go (shouldExist false) and another has no number: give it one");
@@ -93,13 +93,13 @@ fn together(rules: &mut Rules<'_>, disk: &At<'_>, partitions: &[At<'_>]) {
 }
 
 /// First and last MiB, where both are given. A start of 0 is wherever there is room.
-struct Range {
+struct PartitionMib {
     first: i64,
     last: i64,
 }
 
-impl Range {
-    fn of(partition: &At<'_>) -> Option<Self> {
+impl PartitionMib {
+    fn of(partition: &ConfigLocation<'_>) -> Option<Self> {
         let (first, size) = (partition.whole("startMiB")?, partition.whole("sizeMiB")?);
         // A size of 0 is all there is; numbers go round as in Go.
         let last = if size == 0 { first } else { first.wrapping_add(size).wrapping_sub(1) };

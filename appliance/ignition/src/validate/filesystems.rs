@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{At, Rules, path};
+use super::{ConfigLocation, Rules, path};
 
-pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, storage: &ConfigLocation<'_>) {
     let filesystems = storage.list("filesystems");
-    let disks: HashMap<&str, At<'_>> =
+    let disks: HashMap<&str, ConfigLocation<'_>> =
         storage.list("disks").into_iter().map(|disk| (disk.text("device").unwrap_or_default(), disk)).collect();
     for filesystem in &filesystems {
         let device = filesystem.text("device").unwrap_or_default();
@@ -21,7 +21,7 @@ pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
     rules.unique(&filesystems, "device", &mut HashSet::new());
 }
 
-fn format(rules: &mut Rules<'_>, filesystem: &At<'_>) {
+fn format(rules: &mut Rules<'_>, filesystem: &ConfigLocation<'_>) {
     match filesystem.filled("format") {
         None => {
             let has_more = ["path", "label", "uuid"].iter().any(|field| filesystem.filled(field).is_some())
@@ -42,7 +42,7 @@ fn format(rules: &mut Rules<'_>, filesystem: &At<'_>) {
 }
 
 /// Longest labels, in bytes: the manual pages of mkfs.*; mkswap cuts what is longer.
-fn label(rules: &mut Rules<'_>, filesystem: &At<'_>) {
+fn label(rules: &mut Rules<'_>, filesystem: &ConfigLocation<'_>) {
     let (Some(label), Some(format)) = (filesystem.filled("label"), filesystem.filled("format")) else { return };
     let most = match format {
         "ext4" => 16,
@@ -57,7 +57,7 @@ fn label(rules: &mut Rules<'_>, filesystem: &At<'_>) {
     }
 }
 
-fn on_whole_disk(rules: &mut Rules<'_>, filesystem: &At<'_>, disk: &At<'_>) {
+fn on_whole_disk(rules: &mut Rules<'_>, filesystem: &ConfigLocation<'_>, disk: &ConfigLocation<'_>) {
     if !disk.list("partitions").is_empty() {
         rules.warning(filesystem, "device", "is a disk that gets partitions: the filesystem would overwrite them");
     } else if disk.is("wipeTable", true) && !filesystem.is("wipeFilesystem", true) {

@@ -4,16 +4,18 @@
 use std::collections::HashSet;
 
 use super::{
-    At, Rules,
-    resource::{self, Use},
+    ConfigLocation, Rules,
+    resource::{self, ResourceUse},
     url::Url,
 };
 
-pub(super) fn check(rules: &mut Rules<'_>, ignition: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, ignition: &ConfigLocation<'_>) {
     let config = ignition.object("config");
-    resource::check(rules, &config.object("replace"), Use::Replace);
+    resource::check(rules, &config.object("replace"), ResourceUse::Replace);
     let tls = ignition.object("security").object("tls");
-    for (list, used) in [(config.list("merge"), Use::Merge), (tls.list("certificateAuthorities"), Use::Authority)] {
+    for (list, used) in
+        [(config.list("merge"), ResourceUse::Merge), (tls.list("certificateAuthorities"), ResourceUse::Authority)]
+    {
         for entry in &list {
             resource::check(rules, entry, used);
         }
@@ -22,7 +24,7 @@ pub(super) fn check(rules: &mut Rules<'_>, ignition: &At<'_>) {
     proxy(rules, &ignition.object("proxy"));
 }
 
-fn proxy(rules: &mut Rules<'_>, proxy: &At<'_>) {
+fn proxy(rules: &mut Rules<'_>, proxy: &ConfigLocation<'_>) {
     for (field, may_be_plain) in [("httpProxy", true), ("httpsProxy", false)] {
         let Some(text) = proxy.text(field) else { continue };
         match Url::parse(text).map(|url| url.scheme).as_deref() {

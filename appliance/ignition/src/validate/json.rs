@@ -13,23 +13,23 @@ use serde_json::{Map, Number, Value, error::Category};
 
 /// The config, or what is wrong with it. The message shows a place and never a value.
 pub(crate) fn read(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map(|Once(value)| value).map_err(|error| match error.classify() {
+    serde_json::from_slice(bytes).map(|UniqueKeyValue(value)| value).map_err(|error| match error.classify() {
         Category::Data => error.to_string(),
         Category::Io | Category::Syntax | Category::Eof => format!("not JSON: {error}"),
     })
 }
 
-struct Once(Value);
+struct UniqueKeyValue(Value);
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for UniqueKeyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader).map(Once)
+        deserializer.deserialize_any(UniqueKeyVisitor).map(UniqueKeyValue)
     }
 }
 
-struct Reader;
+struct UniqueKeyVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for UniqueKeyVisitor {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Once(value)) = entries.next_element()? {
+        while let Some(UniqueKeyValue(value)) = entries.next_element()? {
             list.push(value);
         }
         Ok(Value::Array(list))
@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some((name, Once(value))) = entries.next_entry::<String, Once>()? {
+        while let Some((name, UniqueKeyValue(value))) = entries.next_entry::<String, UniqueKeyValue>()? {
             if map.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("{name} stands twice in one object: keep one of them")));
             }

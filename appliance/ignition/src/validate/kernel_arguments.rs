@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::{At, Rules};
+use super::{ConfigLocation, Rules};
 
-pub(super) fn check(rules: &mut Rules<'_>, arguments: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, arguments: &ConfigLocation<'_>) {
     let mut seen = HashSet::new();
     rules.unique_texts(arguments, "shouldExist", &mut seen);
     rules.unique_texts(arguments, "shouldNotExist", &mut seen);

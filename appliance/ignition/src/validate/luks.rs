@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use serde::de::IgnoredAny;
 
 use super::{
-    At, Rules, path,
-    resource::{self, Use},
+    ConfigLocation, Rules, path,
+    resource::{self, ResourceUse},
     url::Url,
 };
 
 /// Of LUKS2: 48 with the final NUL.
 const LABEL_BYTES_MAX: usize = 47;
 
-pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, storage: &ConfigLocation<'_>) {
     let volumes = storage.list("luks");
     for volume in &volumes {
         if volume.text("name").unwrap_or_default().contains('/') {
@@ -23,7 +23,7 @@ pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
             rules.error(volume, "label", "has more than 47 bytes");
         }
         rules.error_if_some(volume, "device", path::fault(volume.text("device").unwrap_or_default()));
-        resource::check(rules, &volume.object("keyFile"), Use::Contents);
+        resource::check(rules, &volume.object("keyFile"), ResourceUse::Contents);
         clevis(rules, &volume.object("clevis"));
         cex(rules, volume);
         // `options` may stand twice; these may not.
@@ -32,7 +32,7 @@ pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
     rules.unique(&volumes, "name", &mut HashSet::new());
 }
 
-fn clevis(rules: &mut Rules<'_>, clevis: &At<'_>) {
+fn clevis(rules: &mut Rules<'_>, clevis: &ConfigLocation<'_>) {
     let tangs = clevis.list("tang");
     for tang in &tangs {
         let scheme = Url::parse(tang.text("url").unwrap_or_default()).map(|url| url.scheme);
@@ -56,11 +56,11 @@ fn clevis(rules: &mut Rules<'_>, clevis: &At<'_>) {
     }
 }
 
-fn has_pins(clevis: &At<'_>) -> bool {
+fn has_pins(clevis: &ConfigLocation<'_>) -> bool {
     !clevis.list("tang").is_empty() || clevis.is("tpm2", true) || clevis.whole("threshold").unwrap_or_default() != 0
 }
 
-fn custom_pin(rules: &mut Rules<'_>, custom: &At<'_>) {
+fn custom_pin(rules: &mut Rules<'_>, custom: &ConfigLocation<'_>) {
     let (pin, config) = (custom.filled("pin"), custom.filled("config"));
     // In 3.2 a need for the network alone says nothing.
     let needs_network = rules.minor >= 3 && custom.is("needsNetwork", true);
@@ -76,7 +76,7 @@ fn custom_pin(rules: &mut Rules<'_>, custom: &At<'_>) {
 }
 
 /// Keys in an IBM Z crypto card, which need no other key (3.5).
-fn cex(rules: &mut Rules<'_>, volume: &At<'_>) {
+fn cex(rules: &mut Rules<'_>, volume: &ConfigLocation<'_>) {
     let clevis = volume.object("clevis");
     if !volume.object("cex").is("enabled", true) {
         return;

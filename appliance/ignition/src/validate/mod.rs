@@ -39,15 +39,15 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{CONFIG_BYTES_MAX, Findings};
+use super::{CONFIG_BYTES_MAX, ConfigFindings};
 
 pub use data_url::is_valid as data_url_is_valid;
 pub(crate) use json::read;
 pub(crate) use version::minor;
 
 /// Examines a config as it was given.
-pub(crate) fn bytes(config: &[u8]) -> Findings {
-    let mut findings = Findings::default();
+pub(crate) fn bytes(config: &[u8]) -> ConfigFindings {
+    let mut findings = ConfigFindings::default();
     if config.len() > CONFIG_BYTES_MAX {
         let bytes = config.len();
         findings.error(format!("the config has {bytes} bytes, more than {CONFIG_BYTES_MAX}: fetch the rest by merge"));
@@ -60,7 +60,7 @@ pub(crate) fn bytes(config: &[u8]) -> Findings {
     findings
 }
 
-fn examine(config: &mut Value, findings: &mut Findings) {
+fn examine(config: &mut Value, findings: &mut ConfigFindings) {
     let version = config.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default();
     let minor = match version::minor(version) {
         Ok(minor) => minor,
@@ -69,7 +69,7 @@ fn examine(config: &mut Value, findings: &mut Findings) {
     shape::check(config, &schema::CONFIG, minor, findings);
     // Ignition too stops at a wrong type: a rule would judge half a config.
     if findings.errors.is_empty() {
-        let root = At { place: String::new(), value: config };
+        let root = ConfigLocation { place: String::new(), value: config };
         let rules = &mut Rules { minor, findings };
         ignition::check(rules, &root.object("ignition"));
         let storage = root.object("storage");
@@ -84,27 +84,27 @@ fn examine(config: &mut Value, findings: &mut Findings) {
         kernel_arguments::check(rules, &root.object("kernelArguments"));
     }
     // What the schema requires is a warning; where a rule says the same, it is an error.
-    let Findings { errors, warnings } = findings;
+    let ConfigFindings { errors, warnings } = findings;
     warnings.retain(|warning| !warning.ends_with(": is needed") || !errors.contains(warning));
 }
 
 /// One examination: the version's minor number, and what was found.
 struct Rules<'f> {
     minor: u8,
-    findings: &'f mut Findings,
+    findings: &'f mut ConfigFindings,
 }
 
 impl Rules<'_> {
     /// `field` may be empty: the fault is of the whole.
-    fn error(&mut self, at: &At<'_>, field: &str, text: &str) {
+    fn error(&mut self, at: &ConfigLocation<'_>, field: &str, text: &str) {
         self.findings.error(format!("{}: {text}", join(&at.place, field)));
     }
 
-    fn warning(&mut self, at: &At<'_>, field: &str, text: &str) {
+    fn warning(&mut self, at: &ConfigLocation<'_>, field: &str, text: &str) {
         self.findings.warning(format!("{}: {text}", join(&at.place, field)));
     }
 
-    fn error_if_some(&mut self, at: &At<'_>, field: &str, fault: Option<&str>) {
+    fn error_if_some(&mut self, at: &ConfigLocation<'_>, field: &str, fault: Option<&str>) {
         if let Some(text) = fault {
             self.error(at, field, text);
         }
@@ -112,7 +112,7 @@ impl Rules<'_> {
 
     /// Each value of `field` once among the entries, and those that were `seen` before. Entries without one are alike,
     /// as in Ignition.
-    fn unique<'v>(&mut self, entries: &[At<'v>], field: &str, seen: &mut HashSet<&'v str>) {
+    fn unique<'v>(&mut self, entries: &[ConfigLocation<'v>], field: &str, seen: &mut HashSet<&'v str>) {
         for entry in entries {
             if !seen.insert(entry.text(field).unwrap_or_default()) {
                 self.error(entry, field, "is in the config twice");
@@ -121,7 +121,7 @@ impl Rules<'_> {
     }
 
     /// Each text of a list once.
-    fn unique_texts<'v>(&mut self, at: &At<'v>, field: &str, seen: &mut HashSet<&'v str>) {
+    fn unique_texts<'v>(&mut self, at: &ConfigLocation<'v>, field: &str, seen: &mut HashSet<&'v str>) {
         for (index, text) in at.texts(field).into_iter().enumerate() {
             if !seen.insert(text) {
                 self.error(at, &format!("{field}[{index}]"), "is in the config twice");
@@ -131,12 +131,12 @@ impl Rules<'_> {
 }
 
 /// A part of the config and where it stands, such as `storage.files[2]`. A part that is not there is empty.
-struct At<'v> {
+struct ConfigLocation<'v> {
     place: String,
     value: &'v Value,
 }
 
-impl<'v> At<'v> {
+impl<'v> ConfigLocation<'v> {
     fn get(&self, field: &str) -> Option<&'v Value> {
         self.value.as_object().and_then(|map: &Map<String, Value>| map.get(field))
     }
@@ -162,13 +162,13 @@ impl<'v> At<'v> {
         self.get(field).and_then(Value::as_bool) == Some(wanted)
     }
 
-    fn object(&self, field: &str) -> At<'v> {
-        At { place: join(&self.place, field), value: self.get(field).unwrap_or(&Value::Null) }
+    fn object(&self, field: &str) -> ConfigLocation<'v> {
+        ConfigLocation { place: join(&self.place, field), value: self.get(field).unwrap_or(&Value::Null) }
     }
 
-    fn list(&self, field: &str) -> Vec<At<'v>> {
+    fn list(&self, field: &str) -> Vec<ConfigLocation<'v>> {
         let place = join(&self.place, field);
-        let entry = |(index, value)| At { place: format!("{place}[{index}]"), value };
+        let entry = |(index, value)| ConfigLocation { place: format!("{place}[{index}]"), value };
         self.values(field).iter().enumerate().map(entry).collect()
     }
 

@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    At, Rules, path,
-    resource::{self, Use},
+    ConfigLocation, Rules, path,
+    resource::{self, ResourceUse},
 };
 
 const MODE_MAX: i64 = 0o7777;
 /// setuid, setgid and sticky: Ignition drops them before 3.6.
 const MODE_SPECIAL: i64 = 0o7000;
 
-pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, storage: &ConfigLocation<'_>) {
     let (files, directories, links) = (storage.list("files"), storage.list("directories"), storage.list("links"));
     // One path is one node, whatever its kind.
     let mut seen = HashSet::new();
@@ -40,7 +40,7 @@ pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
     }
 }
 
-fn mode(rules: &mut Rules<'_>, node: &At<'_>) {
+fn mode(rules: &mut Rules<'_>, node: &ConfigLocation<'_>) {
     let Some(mode) = node.whole("mode") else { return };
     if !(0..=MODE_MAX).contains(&mode) {
         rules.error(node, "mode", "must be from 0 to 4095 (decimal for octal 7777)");
@@ -49,12 +49,12 @@ fn mode(rules: &mut Rules<'_>, node: &At<'_>) {
     }
 }
 
-fn contents(rules: &mut Rules<'_>, file: &At<'_>) {
+fn contents(rules: &mut Rules<'_>, file: &ConfigLocation<'_>) {
     let contents = file.object("contents");
-    resource::check(rules, &contents, Use::Contents);
+    resource::check(rules, &contents, ResourceUse::Contents);
     // May stand twice: it is appended twice.
     for append in file.list("append") {
-        resource::check(rules, &append, Use::Contents);
+        resource::check(rules, &append, ResourceUse::Contents);
     }
     if file.is("overwrite", true) && !contents.has("source") {
         rules.error(file, "overwrite", "must not be true without contents.source");
@@ -62,8 +62,8 @@ fn contents(rules: &mut Rules<'_>, file: &At<'_>) {
 }
 
 /// Nothing may stand below a link of the config: where it would come to lie is not said.
-fn below_links(rules: &mut Rules<'_>, lists: [&[At<'_>]; 3]) {
-    let mut tree = Tree::default();
+fn below_links(rules: &mut Rules<'_>, lists: [&[ConfigLocation<'_>]; 3]) {
+    let mut tree = PathTree::default();
     for link in lists[2] {
         tree.insert(link.text("path").unwrap_or_default());
     }
@@ -77,12 +77,12 @@ fn below_links(rules: &mut Rules<'_>, lists: [&[At<'_>]; 3]) {
 /// Paths by their parts, so that a config of nothing but long paths takes no longer than others. Parts that follow one
 /// another have numbers, from that of the root on: nothing here is as deep as a path is long.
 #[derive(Default)]
-struct Tree<'p> {
+struct PathTree<'p> {
     next: HashMap<(usize, &'p str), usize>,
     ends: HashSet<usize>,
 }
 
-impl<'p> Tree<'p> {
+impl<'p> PathTree<'p> {
     fn insert(&mut self, path: &'p str) {
         let mut at = 0;
         for part in path.split('/') {
@@ -108,7 +108,7 @@ impl<'p> Tree<'p> {
     }
 }
 
-fn target(rules: &mut Rules<'_>, link: &At<'_>, directories: &HashSet<&str>) {
+fn target(rules: &mut Rules<'_>, link: &ConfigLocation<'_>, directories: &HashSet<&str>) {
     // Up to 3.2 an empty target is a link to nothing.
     if link.filled("target").is_none() && rules.minor >= 3 {
         return rules.error(link, "target", "is needed");

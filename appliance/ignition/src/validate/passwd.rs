@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::{At, Rules};
+use super::{ConfigLocation, Rules};
 
-pub(super) fn check(rules: &mut Rules<'_>, passwd: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, passwd: &ConfigLocation<'_>) {
     let users = passwd.list("users");
     for user in &users {
         rules.unique_texts(user, "groups", &mut HashSet::new());

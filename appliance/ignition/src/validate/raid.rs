@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::{At, Rules, path};
+use super::{ConfigLocation, Rules, path};
 
-pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, storage: &ConfigLocation<'_>) {
     let arrays = storage.list("raid");
     for array in &arrays {
         level(rules, array);
@@ -20,7 +20,7 @@ pub(super) fn check(rules: &mut Rules<'_>, storage: &At<'_>) {
     rules.unique(&arrays, "name", &mut HashSet::new());
 }
 
-fn level(rules: &mut Rules<'_>, array: &At<'_>) {
+fn level(rules: &mut Rules<'_>, array: &ConfigLocation<'_>) {
     match array.text("level").unwrap_or_default() {
         "" => rules.error(array, "level", "is needed"),
         "linear" | "raid0" | "0" | "stripe" => {

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 
 use super::{
-    At, Rules,
+    ConfigLocation, Rules,
     url::{self, Url},
 };
 
 /// Where it stands, for the rules differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum ResourceUse {
     /// Of a file, or of a key: need not be there.
     Contents,
     /// `ignition.config.replace`.
@@ -20,7 +20,7 @@ pub(super) enum Use {
     Authority,
 }
 
-pub(super) fn check(rules: &mut Rules<'_>, at: &At<'_>, used: Use) {
+pub(super) fn check(rules: &mut Rules<'_>, at: &ConfigLocation<'_>, used: ResourceUse) {
     if at.text("compression").is_some_and(|word| !matches!(word, "" | "gzip")) {
         rules.error(at, "compression", "must be empty or gzip");
     }
@@ -29,11 +29,11 @@ pub(super) fn check(rules: &mut Rules<'_>, at: &At<'_>, used: Use) {
     hash(rules, at, used);
 }
 
-fn source(rules: &mut Rules<'_>, at: &At<'_>, used: Use) {
+fn source(rules: &mut Rules<'_>, at: &ConfigLocation<'_>, used: ResourceUse) {
     let is_needed = match used {
-        Use::Contents | Use::Replace => false,
-        Use::Merge => rules.minor >= 1,
-        Use::Authority => true,
+        ResourceUse::Contents | ResourceUse::Replace => false,
+        ResourceUse::Merge => rules.minor >= 1,
+        ResourceUse::Authority => true,
     };
     match at.filled("source") {
         None if is_needed => rules.error(at, "source", "is needed"),
@@ -53,7 +53,7 @@ fn lacks_host(source: &str) -> bool {
     })
 }
 
-fn headers(rules: &mut Rules<'_>, at: &At<'_>) {
+fn headers(rules: &mut Rules<'_>, at: &ConfigLocation<'_>) {
     let headers = at.list("httpHeaders");
     for header in &headers {
         if header.filled("name").is_none() {
@@ -70,11 +70,11 @@ fn headers(rules: &mut Rules<'_>, at: &At<'_>) {
     }
 }
 
-fn hash(rules: &mut Rules<'_>, at: &At<'_>, used: Use) {
+fn hash(rules: &mut Rules<'_>, at: &ConfigLocation<'_>, used: ResourceUse) {
     let verification = at.object("verification");
     let Some(hash) = verification.text("hash") else { return };
     // 3.0 forgot it for configs.
-    if !at.has("source") && (used == Use::Contents || rules.minor >= 1) {
+    if !at.has("source") && (used == ResourceUse::Contents || rules.minor >= 1) {
         rules.error(&verification, "hash", "is of nothing: there is no source");
     }
     let (word, digits) = hash.split_once('-').unwrap_or_default();

@@ -3,24 +3,24 @@
 
 use super::version::MINOR_MAX;
 
-pub(super) enum Kind {
+pub(super) enum FieldType {
     Text,
     Flag,
     Whole,
-    List(&'static Kind),
-    Object(&'static [Field]),
+    List(&'static FieldType),
+    Object(&'static [IgnitionField]),
 }
 
-pub(super) struct Field {
+pub(super) struct IgnitionField {
     pub(super) name: &'static str,
     /// Minor version that brought it.
     pub(super) since: u8,
     /// Minor versions whose schema requires it, the last one not included.
     required: (u8, u8),
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static FieldType,
 }
 
-impl Field {
+impl IgnitionField {
     pub(super) fn is_known(&self, minor: u8) -> bool {
         self.since <= minor
     }
@@ -50,85 +50,88 @@ impl Field {
     }
 }
 
-const fn field(name: &'static str, kind: &'static Kind) -> Field {
-    Field { name, since: 0, required: (0, 0), kind }
+const fn field(name: &'static str, kind: &'static FieldType) -> IgnitionField {
+    IgnitionField { name, since: 0, required: (0, 0), kind }
 }
 
-const fn text(name: &'static str) -> Field {
-    field(name, &Kind::Text)
+const fn text(name: &'static str) -> IgnitionField {
+    field(name, &FieldType::Text)
 }
 
-const fn flag(name: &'static str) -> Field {
-    field(name, &Kind::Flag)
+const fn flag(name: &'static str) -> IgnitionField {
+    field(name, &FieldType::Flag)
 }
 
-const fn whole(name: &'static str) -> Field {
-    field(name, &Kind::Whole)
+const fn whole(name: &'static str) -> IgnitionField {
+    field(name, &FieldType::Whole)
 }
 
-const fn texts(name: &'static str) -> Field {
-    field(name, &Kind::List(&Kind::Text))
+const fn texts(name: &'static str) -> IgnitionField {
+    field(name, &FieldType::List(&FieldType::Text))
 }
 
-pub(super) static CONFIG: Kind = Kind::Object(&[
+pub(super) static CONFIG: FieldType = FieldType::Object(&[
     field("ignition", &IGNITION).required(),
     field("storage", &STORAGE),
     field("systemd", &SYSTEMD),
     field("passwd", &PASSWD),
-    field("kernelArguments", &Kind::Object(&[texts("shouldExist"), texts("shouldNotExist")])).since(3),
+    field("kernelArguments", &FieldType::Object(&[texts("shouldExist"), texts("shouldNotExist")])).since(3),
 ]);
 
-static HEADERS: Kind = Kind::List(&Kind::Object(&[text("name").required(), text("value")]));
-static VERIFICATION: Kind = Kind::Object(&[text("hash")]);
+static HEADERS: FieldType = FieldType::List(&FieldType::Object(&[text("name").required(), text("value")]));
+static VERIFICATION: FieldType = FieldType::Object(&[text("hash")]);
 
 /// What is fetched. The three are one since 3.1.
-static CONTENTS: Kind = Kind::Object(&[
+static CONTENTS: FieldType = FieldType::Object(&[
     text("source"),
     text("compression"),
     field("httpHeaders", &HEADERS).since(1),
     field("verification", &VERIFICATION),
 ]);
-static REFERENCE: Kind = Kind::Object(&[
+static REFERENCE: FieldType = FieldType::Object(&[
     text("source").required_before(1),
     text("compression").since(1),
     field("httpHeaders", &HEADERS).since(1),
     field("verification", &VERIFICATION),
 ]);
 
-static IGNITION: Kind = Kind::Object(&[
+static IGNITION: FieldType = FieldType::Object(&[
     text("version").required_from(4),
-    field("config", &Kind::Object(&[field("merge", &Kind::List(&REFERENCE)), field("replace", &REFERENCE)])),
-    field("timeouts", &Kind::Object(&[whole("httpResponseHeaders"), whole("httpTotal")])),
+    field("config", &FieldType::Object(&[field("merge", &FieldType::List(&REFERENCE)), field("replace", &REFERENCE)])),
+    field("timeouts", &FieldType::Object(&[whole("httpResponseHeaders"), whole("httpTotal")])),
     field(
         "security",
-        &Kind::Object(&[field("tls", &Kind::Object(&[field("certificateAuthorities", &Kind::List(&REFERENCE))]))]),
+        &FieldType::Object(&[field(
+            "tls",
+            &FieldType::Object(&[field("certificateAuthorities", &FieldType::List(&REFERENCE))]),
+        )]),
     ),
-    field("proxy", &Kind::Object(&[text("httpProxy"), text("httpsProxy"), texts("noProxy")])).since(1),
+    field("proxy", &FieldType::Object(&[text("httpProxy"), text("httpsProxy"), texts("noProxy")])).since(1),
 ]);
 
-static STORAGE: Kind = Kind::Object(&[
-    field("disks", &Kind::List(&DISK)),
-    field("raid", &Kind::List(&RAID)),
-    field("luks", &Kind::List(&LUKS)).since(2),
-    field("filesystems", &Kind::List(&FILESYSTEM)),
-    field("files", &Kind::List(&FILE)),
-    field("directories", &Kind::List(&DIRECTORY)),
-    field("links", &Kind::List(&LINK)),
+static STORAGE: FieldType = FieldType::Object(&[
+    field("disks", &FieldType::List(&DISK)),
+    field("raid", &FieldType::List(&RAID)),
+    field("luks", &FieldType::List(&LUKS)).since(2),
+    field("filesystems", &FieldType::List(&FILESYSTEM)),
+    field("files", &FieldType::List(&FILE)),
+    field("directories", &FieldType::List(&DIRECTORY)),
+    field("links", &FieldType::List(&LINK)),
 ]);
 
-static OWNER: Kind = Kind::Object(&[whole("id"), text("name")]);
+static OWNER: FieldType = FieldType::Object(&[whole("id"), text("name")]);
 
-static FILE: Kind = Kind::Object(&[
+static FILE: FieldType = FieldType::Object(&[
     text("path").required(),
     flag("overwrite"),
     field("user", &OWNER),
     field("group", &OWNER),
     field("contents", &CONTENTS),
-    field("append", &Kind::List(&CONTENTS)),
+    field("append", &FieldType::List(&CONTENTS)),
     whole("mode"),
 ]);
 
-static DIRECTORY: Kind = Kind::Object(&[
+static DIRECTORY: FieldType = FieldType::Object(&[
     text("path").required(),
     flag("overwrite"),
     field("user", &OWNER),
@@ -136,7 +139,7 @@ static DIRECTORY: Kind = Kind::Object(&[
     whole("mode"),
 ]);
 
-static LINK: Kind = Kind::Object(&[
+static LINK: FieldType = FieldType::Object(&[
     text("path").required(),
     flag("overwrite"),
     field("user", &OWNER),
@@ -145,12 +148,12 @@ static LINK: Kind = Kind::Object(&[
     flag("hard"),
 ]);
 
-static DISK: Kind = Kind::Object(&[
+static DISK: FieldType = FieldType::Object(&[
     text("device").required(),
     flag("wipeTable"),
     field(
         "partitions",
-        &Kind::List(&Kind::Object(&[
+        &FieldType::List(&FieldType::Object(&[
             text("label"),
             whole("number"),
             whole("sizeMiB"),
@@ -164,7 +167,7 @@ static DISK: Kind = Kind::Object(&[
     ),
 ]);
 
-static RAID: Kind = Kind::Object(&[
+static RAID: FieldType = FieldType::Object(&[
     text("name").required(),
     text("level").required_before(3),
     whole("spares"),
@@ -172,7 +175,7 @@ static RAID: Kind = Kind::Object(&[
     texts("options"),
 ]);
 
-static FILESYSTEM: Kind = Kind::Object(&[
+static FILESYSTEM: FieldType = FieldType::Object(&[
     text("path"),
     text("device").required(),
     text("format"),
@@ -183,7 +186,7 @@ static FILESYSTEM: Kind = Kind::Object(&[
     text("uuid"),
 ]);
 
-static LUKS: Kind = Kind::Object(&[
+static LUKS: FieldType = FieldType::Object(&[
     text("name").required(),
     text("label"),
     text("uuid"),
@@ -191,37 +194,40 @@ static LUKS: Kind = Kind::Object(&[
     field("keyFile", &CONTENTS),
     flag("wipeVolume"),
     field("clevis", &CLEVIS),
-    field("cex", &Kind::Object(&[flag("enabled")])).since(5),
+    field("cex", &FieldType::Object(&[flag("enabled")])).since(5),
     texts("options"),
     flag("discard").since(4),
     texts("openOptions").since(4),
 ]);
 
-static CLEVIS: Kind = Kind::Object(&[
+static CLEVIS: FieldType = FieldType::Object(&[
     field(
         "custom",
-        &Kind::Object(&[text("pin").required_before(3), text("config").required_before(3), flag("needsNetwork")]),
+        &FieldType::Object(&[text("pin").required_before(3), text("config").required_before(3), flag("needsNetwork")]),
     ),
     flag("tpm2"),
-    field("tang", &Kind::List(&Kind::Object(&[text("url"), text("thumbprint"), text("advertisement").since(4)]))),
+    field(
+        "tang",
+        &FieldType::List(&FieldType::Object(&[text("url"), text("thumbprint"), text("advertisement").since(4)])),
+    ),
     whole("threshold"),
 ]);
 
-static SYSTEMD: Kind = Kind::Object(&[field(
+static SYSTEMD: FieldType = FieldType::Object(&[field(
     "units",
-    &Kind::List(&Kind::Object(&[
+    &FieldType::List(&FieldType::Object(&[
         text("name").required(),
         flag("enabled"),
         flag("mask"),
         text("contents"),
-        field("dropins", &Kind::List(&Kind::Object(&[text("name").required(), text("contents")]))),
+        field("dropins", &FieldType::List(&FieldType::Object(&[text("name").required(), text("contents")]))),
     ])),
 )]);
 
-static PASSWD: Kind = Kind::Object(&[
+static PASSWD: FieldType = FieldType::Object(&[
     field(
         "users",
-        &Kind::List(&Kind::Object(&[
+        &FieldType::List(&FieldType::Object(&[
             text("name").required(),
             text("passwordHash"),
             texts("sshAuthorizedKeys"),
@@ -240,7 +246,7 @@ static PASSWD: Kind = Kind::Object(&[
     ),
     field(
         "groups",
-        &Kind::List(&Kind::Object(&[
+        &FieldType::List(&FieldType::Object(&[
             text("name").required(),
             whole("gid"),
             text("passwordHash"),

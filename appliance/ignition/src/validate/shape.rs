@@ -6,44 +6,44 @@
 use serde_json::{Map, Value};
 
 use super::{
-    super::Findings,
+    super::ConfigFindings,
     join,
-    schema::{Field, Kind},
+    schema::{FieldType, IgnitionField},
 };
 
 /// Cuts off what is null or not known to this version, so that a rule sees what Ignition would.
-pub(super) fn check(config: &mut Value, kind: &Kind, minor: u8, findings: &mut Findings) {
-    Shape { minor, findings }.value(config, kind, "");
+pub(super) fn check(config: &mut Value, kind: &FieldType, minor: u8, findings: &mut ConfigFindings) {
+    SchemaValidator { minor, findings }.value(config, kind, "");
 }
 
-struct Shape<'f> {
+struct SchemaValidator<'f> {
     minor: u8,
-    findings: &'f mut Findings,
+    findings: &'f mut ConfigFindings,
 }
 
-impl Shape<'_> {
-    fn value(&mut self, value: &mut Value, kind: &Kind, place: &str) {
+impl SchemaValidator<'_> {
+    fn value(&mut self, value: &mut Value, kind: &FieldType, place: &str) {
         let wanted = match (kind, value) {
-            (_, Value::Null) | (Kind::Text, Value::String(_)) | (Kind::Flag, Value::Bool(_)) => return,
-            (Kind::Whole, Value::Number(number)) if number.as_i64().is_some() => return,
-            (Kind::List(kind), Value::Array(list)) => {
+            (_, Value::Null) | (FieldType::Text, Value::String(_)) | (FieldType::Flag, Value::Bool(_)) => return,
+            (FieldType::Whole, Value::Number(number)) if number.as_i64().is_some() => return,
+            (FieldType::List(kind), Value::Array(list)) => {
                 for (index, entry) in list.iter_mut().enumerate() {
                     self.value(entry, kind, &format!("{place}[{index}]"));
                 }
                 return;
             }
-            (Kind::Object(fields), Value::Object(map)) => return self.object(map, fields, place),
-            (Kind::Text, _) => "a text",
-            (Kind::Flag, _) => "true or false",
-            (Kind::Whole, _) => "a whole number",
-            (Kind::List(_), _) => "a list",
-            (Kind::Object(_), _) => "an object",
+            (FieldType::Object(fields), Value::Object(map)) => return self.object(map, fields, place),
+            (FieldType::Text, _) => "a text",
+            (FieldType::Flag, _) => "true or false",
+            (FieldType::Whole, _) => "a whole number",
+            (FieldType::List(_), _) => "a list",
+            (FieldType::Object(_), _) => "an object",
         };
         let place = if place.is_empty() { "the config" } else { place };
         self.findings.error(format!("{place}: must be {wanted}"));
     }
 
-    fn object(&mut self, map: &mut Map<String, Value>, fields: &[Field], place: &str) {
+    fn object(&mut self, map: &mut Map<String, Value>, fields: &[IgnitionField], place: &str) {
         map.retain(|name, value| {
             let is_known = self.is_known(name, fields, place);
             is_known && !value.is_null()
@@ -60,7 +60,7 @@ impl Shape<'_> {
         }
     }
 
-    fn is_known(&mut self, name: &str, fields: &[Field], place: &str) -> bool {
+    fn is_known(&mut self, name: &str, fields: &[IgnitionField], place: &str) -> bool {
         let minor = self.minor;
         if let Some(field) = fields.iter().find(|field| field.name == name) {
             if !field.is_known(minor) {

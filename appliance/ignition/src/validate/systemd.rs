@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    At, Rules, path,
-    unit_file::{self, Unit},
+    ConfigLocation, Rules, path,
+    unit_file::{self, UnitFile},
 };
 
-pub(super) fn check(rules: &mut Rules<'_>, systemd: &At<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, systemd: &ConfigLocation<'_>) {
     let units = systemd.list("units");
     for unit in &units {
         name(rules, unit);
@@ -28,7 +28,7 @@ pub(super) fn check(rules: &mut Rules<'_>, systemd: &At<'_>) {
     instances(rules, &units);
 }
 
-fn name(rules: &mut Rules<'_>, unit: &At<'_>) {
+fn name(rules: &mut Rules<'_>, unit: &ConfigLocation<'_>) {
     let name = unit.text("name").unwrap_or_default();
     match path::extension(name) {
         ".service" | ".socket" | ".device" | ".mount" | ".automount" | ".swap" | ".target" | ".path" | ".timer"
@@ -42,7 +42,7 @@ fn name(rules: &mut Rules<'_>, unit: &At<'_>) {
 }
 
 /// The unit file, where there is one that can be read.
-fn contents(rules: &mut Rules<'_>, at: &At<'_>) -> Option<Unit> {
+fn contents(rules: &mut Rules<'_>, at: &ConfigLocation<'_>) -> Option<UnitFile> {
     match unit_file::read(at.filled("contents")?) {
         Ok(unit) => Some(unit),
         Err(fault) => {
@@ -53,8 +53,9 @@ fn contents(rules: &mut Rules<'_>, at: &At<'_>) -> Option<Unit> {
 }
 
 /// `x@y.service` is enabled by the `[Install]` section of `x@.service`.
-fn instances(rules: &mut Rules<'_>, units: &[At<'_>]) {
-    let by_name: HashMap<&str, &At<'_>> = units.iter().filter_map(|unit| Some((unit.text("name")?, unit))).collect();
+fn instances(rules: &mut Rules<'_>, units: &[ConfigLocation<'_>]) {
+    let by_name: HashMap<&str, &ConfigLocation<'_>> =
+        units.iter().filter_map(|unit| Some((unit.text("name")?, unit))).collect();
     for unit in units.iter().filter(|unit| unit.is("enabled", true)) {
         let Some(template) = unit.text("name").and_then(template_of) else { continue };
         let contents = by_name.get(format!("{template}@.service").as_str()).and_then(|unit| unit.filled("contents"));
@@ -71,7 +72,7 @@ fn template_of(name: &str) -> Option<&str> {
 }
 
 /// Nodes at the paths that units are written to. Ignition 2.14, and with it Debian 12, lets the later one win.
-pub(super) fn conflicts(rules: &mut Rules<'_>, config: &At<'_>) {
+pub(super) fn conflicts(rules: &mut Rules<'_>, config: &ConfigLocation<'_>) {
     let mut paths = HashSet::new();
     for unit in config.object("systemd").list("units") {
         let file = format!("/etc/systemd/system/{}", unit.text("name").unwrap_or_default());

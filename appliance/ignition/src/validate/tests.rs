@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, time::Instant};
 use serde_json::json;
 
 use super::{
-    schema::{CONFIG, Field, Kind},
+    schema::{CONFIG, FieldType, IgnitionField},
     version::MINOR_MAX,
     *,
 };
 
 /// The config's other parts, at a version.
-fn found(minor: u8, more: &Value) -> Findings {
+fn found(minor: u8, more: &Value) -> ConfigFindings {
     let mut config = json!({"ignition": {"version": format!("3.{minor}.0")}});
     for (name, value) in more.as_object().unwrap() {
         match (&mut config[name], value) {
@@ -174,7 +174,7 @@ fn versions_that_are_not_read_say_what_to_do() {
         assert!(findings.errors[0].contains(wanted), "{version:?}: {findings:?}");
     }
     for version in ["3.0.0", "3.5.0", "03.3.00", "3.3.0-", "3.3.0+", "3.3.0-+"] {
-        assert_eq!(bytes(json!({"ignition": {"version": version}}).to_string().as_bytes()), Findings::default());
+        assert_eq!(bytes(json!({"ignition": {"version": version}}).to_string().as_bytes()), ConfigFindings::default());
     }
 }
 
@@ -227,14 +227,14 @@ fn large_configs_take_moments() {
 /// Place of a field, its type, and whether the schema requires it.
 type Fields = BTreeMap<String, (String, bool)>;
 
-fn ours(kind: &Kind, minor: u8, place: &str, fields: &mut Fields) -> String {
+fn ours(kind: &FieldType, minor: u8, place: &str, fields: &mut Fields) -> String {
     match kind {
-        Kind::Text => "string".to_owned(),
-        Kind::Flag => "boolean".to_owned(),
-        Kind::Whole => "integer".to_owned(),
-        Kind::List(kind) => format!("array of {}", ours(kind, minor, &format!("{place}[]"), fields)),
-        Kind::Object(list) => {
-            for field in list.iter().filter(|field: &&Field| field.is_known(minor)) {
+        FieldType::Text => "string".to_owned(),
+        FieldType::Flag => "boolean".to_owned(),
+        FieldType::Whole => "integer".to_owned(),
+        FieldType::List(kind) => format!("array of {}", ours(kind, minor, &format!("{place}[]"), fields)),
+        FieldType::Object(list) => {
+            for field in list.iter().filter(|field: &&IgnitionField| field.is_known(minor)) {
                 let place = format!("{place}.{}", field.name);
                 let kind = ours(field.kind, minor, &place, fields);
                 fields.insert(place, (kind, field.is_required(minor)));

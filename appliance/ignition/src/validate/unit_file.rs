@@ -4,21 +4,21 @@
 
 /// What a unit file that can be read has in it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct UnitFile {
     /// An option in a section `[Install]`: without one, enabling the unit does nothing.
     pub(super) installs: bool,
 }
 
 /// systemd's longest line; longer ones were cut in silence.
 const LINE_MAX: usize = 2048;
-/// Go's `bufio.Reader`.
+/// Go's `bufio.UnitFileReader`.
 const BUFFER: usize = 4096;
 
 /// The unit, or what is wrong with it.
-pub(super) fn read(text: &str) -> Result<Unit, &'static str> {
-    let mut reader = Reader { text, at: 0, filled: 0 };
-    let mut unit = Unit { installs: false };
-    let mut step = Step::BeforeSection;
+pub(super) fn read(text: &str) -> Result<UnitFile, &'static str> {
+    let mut reader = UnitFileReader { text, at: 0, filled: 0 };
+    let mut unit = UnitFile { installs: false };
+    let mut step = UnitParserState::BeforeSection;
     loop {
         if reader.line_is_too_long() {
             return Err("has a line of more than 2048 bytes");
@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<Unit, &'static str> {
 }
 
 /// What is read next; `is_install` says whether it stands in a section `[Install]`.
-enum Step {
+enum UnitParserState {
     BeforeSection,
     SectionName,
     SectionEnd { is_install: bool },
@@ -41,72 +41,76 @@ enum Step {
     Comment { section: Option<bool> },
 }
 
-fn next(step: Step, reader: &mut Reader<'_>, unit: &mut Unit) -> Result<Option<Step>, &'static str> {
+fn next(
+    step: UnitParserState,
+    reader: &mut UnitFileReader<'_>,
+    unit: &mut UnitFile,
+) -> Result<Option<UnitParserState>, &'static str> {
     Ok(Some(match step {
         // Whatever stands before the first section is skipped.
-        Step::BeforeSection => match reader.character() {
+        UnitParserState::BeforeSection => match reader.character() {
             None => return Ok(None),
-            Some('[') => Step::SectionName,
-            Some('#' | ';') => Step::Comment { section: None },
-            Some(_) => Step::BeforeSection,
+            Some('[') => UnitParserState::SectionName,
+            Some('#' | ';') => UnitParserState::Comment { section: None },
+            Some(_) => UnitParserState::BeforeSection,
         },
-        Step::SectionName => {
+        UnitParserState::SectionName => {
             let name = reader.until(b']');
             let name = name.strip_suffix(']').ok_or("has a section without its closing bracket")?;
-            Step::SectionEnd { is_install: name == "Install" }
+            UnitParserState::SectionEnd { is_install: name == "Install" }
         }
-        Step::SectionEnd { is_install } => {
+        UnitParserState::SectionEnd { is_install } => {
             if !reader.line().trim().is_empty() {
                 return Err("has something after the closing bracket of a section");
             }
-            Step::SectionOrOption { is_install }
+            UnitParserState::SectionOrOption { is_install }
         }
-        Step::SectionOrOption { is_install } => match reader.character() {
+        UnitParserState::SectionOrOption { is_install } => match reader.character() {
             None => return Ok(None),
-            Some('[') => Step::SectionName,
-            Some('#' | ';') => Step::Comment { section: Some(is_install) },
-            Some(space) if space.is_whitespace() => Step::SectionOrOption { is_install },
+            Some('[') => UnitParserState::SectionName,
+            Some('#' | ';') => UnitParserState::Comment { section: Some(is_install) },
+            Some(space) if space.is_whitespace() => UnitParserState::SectionOrOption { is_install },
             Some(other) => {
                 reader.at -= other.len_utf8();
-                Step::OptionName { is_install }
+                UnitParserState::OptionName { is_install }
             }
         },
-        Step::OptionName { is_install } => loop {
+        UnitParserState::OptionName { is_install } => loop {
             match reader.character() {
-                Some('=') => break Step::OptionValue { is_install },
+                Some('=') => break UnitParserState::OptionValue { is_install },
                 Some('\n' | '\r') | None => return Err("has a line that is no option: no equals sign in it"),
                 Some(_) => {}
             }
         },
-        Step::OptionValue { is_install } => {
+        UnitParserState::OptionValue { is_install } => {
             let line = reader.line();
             if !line.trim().is_empty() && line.ends_with('\\') {
-                Step::OptionValue { is_install }
+                UnitParserState::OptionValue { is_install }
             } else {
                 unit.installs |= is_install;
-                Step::SectionOrOption { is_install }
+                UnitParserState::SectionOrOption { is_install }
             }
         }
-        Step::Comment { section } => {
+        UnitParserState::Comment { section } => {
             loop {
                 let line = reader.line();
                 if !line.strip_suffix(' ').unwrap_or(line).ends_with('\\') {
                     break;
                 }
             }
-            section.map_or(Step::BeforeSection, |is_install| Step::SectionOrOption { is_install })
+            section.map_or(UnitParserState::BeforeSection, |is_install| UnitParserState::SectionOrOption { is_install })
         }
     }))
 }
 
 /// A text behind a buffer: `at` is read next, the buffer holds what is before `filled`.
-struct Reader<'t> {
+struct UnitFileReader<'t> {
     text: &'t str,
     at: usize,
     filled: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> UnitFileReader<'t> {
     fn line_is_too_long(&self) -> bool {
         let buffered = &self.text.as_bytes()[self.at..self.filled];
         buffered.len() >= LINE_MAX && !buffered[..LINE_MAX].iter().any(|byte| matches!(byte, b'\n' | b'\r'))
@@ -164,7 +168,7 @@ mod tests {
             ("[Unit]\nA=b \\\n  c\n[Install] \nA=\n", true),
             ("[Inst\nall]\nA=b\n", false),
         ] {
-            assert_eq!(read(text), Ok(Unit { installs }), "{text:?}");
+            assert_eq!(read(text), Ok(UnitFile { installs }), "{text:?}");
         }
         for text in ["[Unit", "[Unit]x", "[Unit]\nfoo", "[Unit]\nfoo\n=x", "[Unit]\r\nfoo\rx=y"] {
             assert!(read(text).is_err(), "{text:?}");

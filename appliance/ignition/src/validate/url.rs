@@ -42,7 +42,7 @@ impl<'u> Url<'u> {
     /// `None` where Go's `url.Parse` fails.
     pub(super) fn parse(text: &'u str) -> Option<Self> {
         let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
-        if text.bytes().any(|byte| byte.is_ascii_control()) || !is_escaped(fragment, &Part::Other) {
+        if text.bytes().any(|byte| byte.is_ascii_control()) || !is_escaped(fragment, &UrlPart::Other) {
             return None;
         }
         let (scheme, rest) = split_scheme(text)?;
@@ -52,7 +52,7 @@ impl<'u> Url<'u> {
             // Without a scheme, what stands before a colon would be taken for one.
             let is_ambiguous = scheme.is_empty() && rest.split('/').next().is_some_and(|first| first.contains(':'));
             url.opaque = rest;
-            return (!is_ambiguous && (!scheme.is_empty() || is_escaped(rest, &Part::Other))).then_some(url);
+            return (!is_ambiguous && (!scheme.is_empty() || is_escaped(rest, &UrlPart::Other))).then_some(url);
         }
         let authority = rest.strip_prefix("//").filter(|after| !scheme.is_empty() || !after.starts_with('/'));
         let path = match authority {
@@ -63,7 +63,7 @@ impl<'u> Url<'u> {
             }
             None => rest,
         };
-        is_escaped(path, &Part::Other).then_some(url)
+        is_escaped(path, &UrlPart::Other).then_some(url)
     }
 
     /// An empty version of an S3 object; the first that is there counts.
@@ -104,44 +104,44 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
 fn parse_authority(authority: &str) -> Option<&str> {
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let is_user_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
-    let is_valid = user.bytes().all(is_user_byte) && is_escaped(user, &Part::Other) && is_host(host);
+    let is_valid = user.bytes().all(is_user_byte) && is_escaped(user, &UrlPart::Other) && is_host(host);
     is_valid.then_some(host)
 }
 
 fn is_host(host: &str) -> bool {
     if !host.starts_with('[') {
         let port = host.rfind(':').map_or("", |colon| &host[colon..]);
-        return is_port(port) && is_escaped(host, &Part::Host);
+        return is_port(port) && is_escaped(host, &UrlPart::Host);
     }
     let Some(end) = host.rfind(']') else { return false };
     let (address, after) = host.split_at(end);
     // RFC 6874: the zone of an address follows %25.
     let (address, zone) = address.split_at(address.find("%25").unwrap_or(end));
     is_port(&after[1..])
-        && is_escaped(address, &Part::Host)
-        && is_escaped(zone, &Part::Zone)
-        && is_escaped(after, &Part::Host)
+        && is_escaped(address, &UrlPart::Host)
+        && is_escaped(zone, &UrlPart::Zone)
+        && is_escaped(after, &UrlPart::Host)
 }
 
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-enum Part {
+enum UrlPart {
     Host,
     Zone,
     Other,
 }
 
 /// Whether every `%` is followed by two digits, and no byte of a host needs one.
-fn is_escaped(text: &str, part: &Part) -> bool {
+fn is_escaped(text: &str, part: &UrlPart) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         if bytes[at] != b'%' {
             let is_plain = match part {
-                Part::Host | Part::Zone => !bytes[at].is_ascii() || is_host_byte(bytes[at]),
-                Part::Other => true,
+                UrlPart::Host | UrlPart::Zone => !bytes[at].is_ascii() || is_host_byte(bytes[at]),
+                UrlPart::Other => true,
             };
             if !is_plain {
                 return false;
@@ -153,9 +153,9 @@ fn is_escaped(text: &str, part: &Part) -> bool {
         let is_allowed = byte == b'%'
             || match part {
                 // Only what is not ASCII may be escaped in a host.
-                Part::Host => byte >= 0x80,
-                Part::Zone => byte == b' ' || is_host_byte(byte),
-                Part::Other => true,
+                UrlPart::Host => byte >= 0x80,
+                UrlPart::Zone => byte == b' ' || is_host_byte(byte),
+                UrlPart::Other => true,
             };
         if !is_allowed {
             return false;

@@ -25,7 +25,7 @@ const STEP_BYTES: usize = 128 << 10;
 
 /// Of an answer whose length is not known: it is a long one, and it ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Long;
+pub(crate) struct UnknownLength;
 
 /// Whether a client says that it can unpack it.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -42,7 +42,7 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 pub(crate) fn pack(response: Response<Body>) -> Response<Body> {
     let is_large = match response.body().size_hint().exact() {
         Some(bytes) => bytes >= BYTES_MIN,
-        None => response.extensions().get::<Long>().is_some(),
+        None => response.extensions().get::<UnknownLength>().is_some(),
     };
     if !is_large || response.headers().contains_key(CONTENT_ENCODING) {
         return response;
@@ -52,17 +52,17 @@ pub(crate) fn pack(response: Response<Body>) -> Response<Body> {
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     let encoder = Some(GzEncoder::new(Vec::new(), Compression::fast()));
-    Response::from_parts(parts, Packed { inner: body, unpacked: Bytes::new(), encoder }.boxed_unsync())
+    Response::from_parts(parts, GzipBody { inner: body, unpacked: Bytes::new(), encoder }.boxed_unsync())
 }
 
-struct Packed {
+struct GzipBody {
     inner: Body,
     unpacked: Bytes,
     /// Until the end was packed.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl HttpBody for Packed {
+impl HttpBody for GzipBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -137,7 +137,7 @@ mod tests {
             StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync()
         };
         let mut long = Response::new(stream());
-        long.extensions_mut().insert(Long);
+        long.extensions_mut().insert(UnknownLength);
         let (is_packed, packed) = read(pack(long));
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();

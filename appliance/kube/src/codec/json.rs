@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 
 use crate::model::{
-    field_schema::Place,
+    field_schema::JsonLocation,
     field_validation::{self, FieldValidation},
     kind::KindInfo,
     status::Status,
@@ -32,7 +32,7 @@ const DUPLICATES_WRITTEN_MAX: usize = 256;
 
 /// A document, with the paths that it has twice.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Document {
+pub struct JsonDocument {
     pub value: Value,
     /// "spec.online", "spec.list[0].name"
     pub duplicates: Vec<String>,
@@ -41,12 +41,12 @@ pub struct Document {
 /// # Errors
 /// When the bytes are no JSON, nested deeper than [`DEPTH_MAX`], or have more than [`READ_VALUES_MAX`] values: then nothing
 /// behind the last of these is read.
-pub fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+pub fn read(bytes: &[u8]) -> Result<JsonDocument, serde_json::Error> {
     let reading = DocumentReading::default();
     let mut parser = serde_json::Deserializer::from_slice(bytes);
-    let value = Level { depth: 0, place: &Place::Root, reading: &reading }.deserialize(&mut parser)?;
+    let value = JsonLevel { depth: 0, place: &JsonLocation::Root, reading: &reading }.deserialize(&mut parser)?;
     parser.end()?;
-    Ok(Document { value, duplicates: reading.duplicates.into_inner().told })
+    Ok(JsonDocument { value, duplicates: reading.duplicates.into_inner().told })
 }
 
 /// Refuses an object that is too wide; who owns its fields does not count.
@@ -73,7 +73,7 @@ fn fits(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-impl Document {
+impl JsonDocument {
     /// Warnings about what was said twice, or the refusal that the client asked for.
     pub(crate) fn judge(&self, kind: &KindInfo, validation: FieldValidation) -> Result<Vec<String>, Status> {
         let texts: Vec<String> = self.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
@@ -87,13 +87,13 @@ impl Document {
 
 /// What was said twice.
 #[derive(Default)]
-struct Duplicates {
+struct DuplicateKeys {
     told: Vec<String>,
     written: usize,
 }
 
-impl Duplicates {
-    fn note(&mut self, place: &Place<'_>) {
+impl DuplicateKeys {
+    fn note(&mut self, place: &JsonLocation<'_>) {
         if self.told.len() >= DUPLICATES_MAX || self.written >= DUPLICATES_WRITTEN_MAX {
             return;
         }
@@ -108,17 +108,17 @@ impl Duplicates {
 /// What is known of a document while it is read.
 #[derive(Default)]
 struct DocumentReading {
-    duplicates: RefCell<Duplicates>,
+    duplicates: RefCell<DuplicateKeys>,
     values: Cell<usize>,
 }
 
-struct Level<'a> {
+struct JsonLevel<'a> {
     depth: usize,
-    place: &'a Place<'a>,
+    place: &'a JsonLocation<'a>,
     reading: &'a DocumentReading,
 }
 
-impl Level<'_> {
+impl JsonLevel<'_> {
     /// Takes note of one more value.
     fn count<E: serde::de::Error>(&self) -> Result<(), E> {
         let values = self.reading.values.get() + 1;
@@ -129,7 +129,7 @@ impl Level<'_> {
         Ok(())
     }
 
-    fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
+    fn child_depth<E: serde::de::Error>(&self) -> Result<usize, E> {
         if self.depth >= DEPTH_MAX {
             return Err(E::custom(format_args!("nested deeper than {DEPTH_MAX} levels")));
         }
@@ -137,7 +137,7 @@ impl Level<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Level<'_> {
+impl<'de> DeserializeSeed<'de> for JsonLevel<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -145,7 +145,7 @@ impl<'de> DeserializeSeed<'de> for Level<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Level<'_> {
+impl<'de> Visitor<'de> for JsonLevel<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,11 +181,11 @@ impl<'de> Visitor<'de> for Level<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let depth = self.below()?;
+        let depth = self.child_depth()?;
         let mut list = Vec::new();
         loop {
-            let place = Place::Item(self.place, list.len());
-            match items.next_element_seed(Level { depth, place: &place, reading: self.reading })? {
+            let place = JsonLocation::Item(self.place, list.len());
+            match items.next_element_seed(JsonLevel { depth, place: &place, reading: self.reading })? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
             }
@@ -194,12 +194,12 @@ impl<'de> Visitor<'de> for Level<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let depth = self.below()?;
+        let depth = self.child_depth()?;
         let mut map = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
             self.count::<A::Error>()?;
-            let place = Place::Field(self.place, &name);
-            let value = fields.next_value_seed(Level { depth, place: &place, reading: self.reading })?;
+            let place = JsonLocation::Field(self.place, &name);
+            let value = fields.next_value_seed(JsonLevel { depth, place: &place, reading: self.reading })?;
             if map.contains_key(&name) {
                 self.reading.duplicates.try_borrow_mut().map_err(A::Error::custom)?.note(&place);
             }

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::{
     codec::{
-        json::{self, Document},
+        json::{self, JsonDocument},
         protobuf, yaml,
     },
-    model::status::{Status, plain},
+    model::status::{Status, one_line},
 };
 
 /// Alternatives read from one Accept header.
@@ -17,7 +17,7 @@ const ALTERNATIVES_MAX: usize = 32;
 const START_SHOWN_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ResponseFormat {
     Json,
     Yaml,
     /// Rows and columns for people.
@@ -28,7 +28,7 @@ pub enum Format {
     Discovery,
 }
 
-impl Format {
+impl ResponseFormat {
     /// The media type of an answer.
     pub fn media_type(self) -> &'static str {
         match self {
@@ -41,9 +41,9 @@ impl Format {
 pub const DISCOVERY_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Takes the first alternative that can be served. `discovery` says whether the path is one where
-/// [`Format::Discovery`] exists; elsewhere tables and partial objects do.
-pub fn accept(header: Option<&str>, discovery: bool) -> Result<Format, Status> {
-    let Some(header) = header.filter(|header| !header.trim().is_empty()) else { return Ok(Format::Json) };
+/// [`ResponseFormat::Discovery`] exists; elsewhere tables and partial objects do.
+pub fn accept(header: Option<&str>, discovery: bool) -> Result<ResponseFormat, Status> {
+    let Some(header) = header.filter(|header| !header.trim().is_empty()) else { return Ok(ResponseFormat::Json) };
     header
         .split(',')
         .take(ALTERNATIVES_MAX)
@@ -51,7 +51,7 @@ pub fn accept(header: Option<&str>, discovery: bool) -> Result<Format, Status> {
         .ok_or_else(Status::not_acceptable)
 }
 
-fn one(alternative: &str, discovery: bool) -> Option<Format> {
+fn one(alternative: &str, discovery: bool) -> Option<ResponseFormat> {
     let mut parts = alternative.split(';').map(str::trim);
     let media_type = parts.next()?.to_ascii_lowercase();
     let (mut shown_as, mut group, mut version) = ("", "", "");
@@ -64,16 +64,16 @@ fn one(alternative: &str, discovery: bool) -> Option<Format> {
         }
     }
     match (media_type.as_str(), shown_as, group, version) {
-        ("application/json" | "*/*" | "application/*", "", ..) => Some(Format::Json),
-        ("application/yaml", "", ..) => Some(Format::Yaml),
-        ("application/json", "Table", "meta.k8s.io", "v1") if !discovery => Some(Format::Table),
+        ("application/json" | "*/*" | "application/*", "", ..) => Some(ResponseFormat::Json),
+        ("application/yaml", "", ..) => Some(ResponseFormat::Yaml),
+        ("application/json", "Table", "meta.k8s.io", "v1") if !discovery => Some(ResponseFormat::Table),
         ("application/json", "PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1")
             if !discovery =>
         {
-            Some(Format::Partial)
+            Some(ResponseFormat::Partial)
         }
         ("application/json", "APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") if discovery => {
-            Some(Format::Discovery)
+            Some(ResponseFormat::Discovery)
         }
         _ => None,
     }
@@ -108,12 +108,12 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
 }
 
 /// The same, with what the body says twice. YAML that does so is refused.
-pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<Document, Status> {
+pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<JsonDocument, Status> {
     let unrecognized = |error: String| {
         // Of a secret or a token nothing: a message is what people send to others.
         let shown = if matches!(kind, "Secret" | "TokenReview") { 0 } else { bytes.len().min(START_SHOWN_BYTES) };
         let start = String::from_utf8_lossy(&bytes[..shown]);
-        Status::bad_request(plain(&format!(
+        Status::bad_request(one_line(&format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {error} ({start})"
         )))
     };
@@ -126,7 +126,7 @@ pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Res
             yaml::read_object(bytes).map(once).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
         }
         Some(protobuf::MEDIA_TYPE) => protobuf::read(bytes).map(once).map_err(|error| {
-            Status::bad_request(plain(&format!(
+            Status::bad_request(one_line(&format!(
                 "the object provided is unrecognized (must be of type {kind}): {error}"
             )))
         }),
@@ -137,8 +137,8 @@ pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Res
     }
 }
 
-fn once(value: Value) -> Document {
-    Document { value, duplicates: Vec::new() }
+fn once(value: Value) -> JsonDocument {
+    JsonDocument { value, duplicates: Vec::new() }
 }
 
 /// An object as YAML.
@@ -178,17 +178,20 @@ mod tests {
     fn the_first_servable_alternative_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         for (header, format) in [
-            (Some(table), Format::Table),
-            (Some("application/json;as=Table;v=v1beta1;g=meta.k8s.io, */*"), Format::Json),
-            (Some("application/vnd.kubernetes.protobuf, application/json"), Format::Json),
-            (Some("application/yaml"), Format::Yaml),
-            (Some(""), Format::Json),
-            (None, Format::Json),
+            (Some(table), ResponseFormat::Table),
+            (Some("application/json;as=Table;v=v1beta1;g=meta.k8s.io, */*"), ResponseFormat::Json),
+            (Some("application/vnd.kubernetes.protobuf, application/json"), ResponseFormat::Json),
+            (Some("application/yaml"), ResponseFormat::Yaml),
+            (Some(""), ResponseFormat::Json),
+            (None, ResponseFormat::Json),
         ] {
             assert_eq!(accept(header, false).unwrap(), format, "{header:?}");
         }
-        assert_eq!(accept(Some(&format!("{DISCOVERY_TYPE},application/json")), true).unwrap(), Format::Discovery);
-        assert_eq!(accept(Some(&format!("{DISCOVERY_TYPE},application/json")), false).unwrap(), Format::Json);
+        assert_eq!(
+            accept(Some(&format!("{DISCOVERY_TYPE},application/json")), true).unwrap(),
+            ResponseFormat::Discovery
+        );
+        assert_eq!(accept(Some(&format!("{DISCOVERY_TYPE},application/json")), false).unwrap(), ResponseFormat::Json);
         assert_eq!(accept(Some("text/plain"), false).unwrap_err().code, 406);
     }
 
@@ -221,7 +224,7 @@ mod tests {
             let message = parse_object(None, b"{\"spec\":{\"token\":\"abc\"", kind).unwrap_err().message;
             assert!(!message.contains("abc"), "{message}");
         }
-        assert_eq!(plain(&"é".repeat(9000)).chars().count(), MESSAGE_CHARS_MAX);
+        assert_eq!(one_line(&"é".repeat(9000)).chars().count(), MESSAGE_CHARS_MAX);
     }
 
     proptest! {

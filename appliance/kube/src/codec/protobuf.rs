@@ -23,7 +23,7 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// Why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
+pub enum ProtobufError {
     #[error("the body does not begin with k8s and a zero byte")]
     NoMagic,
     #[error("the body ends in the middle of a field")]
@@ -48,19 +48,19 @@ pub enum ReadError {
 
 /// What a message has: numbers, names and forms of its fields.
 #[derive(Debug)]
-struct Message(&'static [Field]);
+struct ProtobufMessage(&'static [ProtobufField]);
 
 #[derive(Debug)]
-struct Field {
+struct ProtobufField {
     number: u64,
     name: &'static str,
-    form: Form,
+    form: FieldForm,
     /// Written only when set: an empty value says something.
     is_pointer: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum FieldForm {
     Text,
     /// Base64 in JSON.
     Bytes,
@@ -74,28 +74,28 @@ enum Form {
     Fields,
     /// A number as text in a message of its own.
     Quantity,
-    Message(&'static Message),
-    List(&'static Form),
+    Message(&'static ProtobufMessage),
+    List(&'static FieldForm),
     /// Keys are texts.
-    Map(&'static Form),
+    Map(&'static FieldForm),
 }
 
 /// A body as the JSON object that it stands for.
-pub fn read(bytes: &[u8]) -> Result<Value, ReadError> {
-    let unknown = bytes.strip_prefix(MAGIC).ok_or(ReadError::NoMagic)?;
-    let mut reader = Reader { values: 0 };
+pub fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let unknown = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
+    let mut reader = ProtobufReader { values: 0 };
     let envelope = reader.message(&messages::UNKNOWN, unknown)?;
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (api_version, kind) = (text(&envelope["typeMeta"]["apiVersion"]), text(&envelope["typeMeta"]["kind"]));
     let (encoding, media_type) = (text(&envelope["contentEncoding"]), text(&envelope["contentType"]));
     if !encoding.is_empty() {
-        return Err(ReadError::Encoding(encoding));
+        return Err(ProtobufError::Encoding(encoding));
     }
     if !media_type.is_empty() && media_type != MEDIA_TYPE {
-        return Err(ReadError::Encoding(media_type));
+        return Err(ProtobufError::Encoding(media_type));
     }
     let Some(message) = messages::of(&api_version, &kind) else {
-        return Err(ReadError::Kind { api_version, kind });
+        return Err(ProtobufError::Kind { api_version, kind });
     };
     let mut object = reader.message(message, last_bytes(unknown, 2)?.unwrap_or_default())?;
     object["apiVersion"] = json!(api_version);
@@ -104,7 +104,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, ReadError> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Wire<'a> {
+enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     /// Fixed width: no field of ours.
@@ -112,80 +112,80 @@ enum Wire<'a> {
 }
 
 /// The first field of some bytes, and the bytes after it.
-fn next(bytes: &[u8]) -> Result<(u64, Wire<'_>, &[u8]), ReadError> {
+fn next(bytes: &[u8]) -> Result<(u64, WireValue<'_>, &[u8]), ProtobufError> {
     let (tag, rest) = varint(bytes)?;
     let number = tag >> 3;
     match tag & 7 {
-        0 => varint(rest).map(|(value, rest)| (number, Wire::Number(value), rest)),
-        1 => rest.split_at_checked(8).map(|(_, rest)| (number, Wire::Other, rest)).ok_or(ReadError::Cut),
+        0 => varint(rest).map(|(value, rest)| (number, WireValue::Number(value), rest)),
+        1 => rest.split_at_checked(8).map(|(_, rest)| (number, WireValue::Other, rest)).ok_or(ProtobufError::Cut),
         2 => {
             let (length, rest) = varint(rest)?;
-            let length = usize::try_from(length).map_err(|_| ReadError::Cut)?;
-            let (value, rest) = rest.split_at_checked(length).ok_or(ReadError::Cut)?;
-            Ok((number, Wire::Bytes(value), rest))
+            let length = usize::try_from(length).map_err(|_| ProtobufError::Cut)?;
+            let (value, rest) = rest.split_at_checked(length).ok_or(ProtobufError::Cut)?;
+            Ok((number, WireValue::Bytes(value), rest))
         }
-        5 => rest.split_at_checked(4).map(|(_, rest)| (number, Wire::Other, rest)).ok_or(ReadError::Cut),
+        5 => rest.split_at_checked(4).map(|(_, rest)| (number, WireValue::Other, rest)).ok_or(ProtobufError::Cut),
         // Groups, which nobody writes any more.
-        _ => Err(ReadError::WireType(number)),
+        _ => Err(ProtobufError::WireType(number)),
     }
 }
 
-fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), ReadError> {
+fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), ProtobufError> {
     let mut number = 0_u64;
     for (index, byte) in bytes.iter().enumerate() {
         let part = u64::from(byte & 0x7f);
         if index == 9 && *byte > 1 || index > 9 {
-            return Err(ReadError::LongNumber);
+            return Err(ProtobufError::LongNumber);
         }
         number |= part << (7 * index);
         if byte & 0x80 == 0 {
             return Ok((number, &bytes[index + 1..]));
         }
     }
-    Err(ReadError::Cut)
+    Err(ProtobufError::Cut)
 }
 
-struct Reader {
+struct ProtobufReader {
     values: usize,
 }
 
-impl Reader {
+impl ProtobufReader {
     /// Tables hold no cycle, so this ends however deep the bytes nest.
-    fn message(&mut self, message: &Message, bytes: &[u8]) -> Result<Value, ReadError> {
+    fn message(&mut self, message: &ProtobufMessage, bytes: &[u8]) -> Result<Value, ProtobufError> {
         let (mut object, mut rest) = (Map::new(), bytes);
         while !rest.is_empty() {
             let (number, wire, after) = next(rest)?;
             rest = after;
             self.values += 1;
             if self.values > VALUES_MAX {
-                return Err(ReadError::TooMany);
+                return Err(ProtobufError::TooMany);
             }
             let Some(field) = message.0.iter().find(|field| field.number == number) else { continue };
             match field.form {
-                Form::List(item) => {
+                FieldForm::List(item) => {
                     let value = self.value(field, *item, wire)?;
                     match object.get_mut(field.name) {
                         Some(Value::Array(list)) => list.push(value),
                         _ => drop(object.insert(field.name.into(), json!([value]))),
                     }
                 }
-                Form::Map(item) => {
-                    let Wire::Bytes(bytes) = wire else { return Err(ReadError::WireType(number)) };
+                FieldForm::Map(item) => {
+                    let WireValue::Bytes(bytes) = wire else { return Err(ProtobufError::WireType(number)) };
                     let (key, value) = self.entry(field, *item, bytes)?;
                     match object.get_mut(field.name) {
                         Some(Value::Object(map)) => drop(map.insert(key, value)),
                         _ => drop(object.insert(field.name.into(), json!({ key: value }))),
                     }
                 }
-                form @ (Form::Text
-                | Form::Bytes
-                | Form::Boolean
-                | Form::Integer
-                | Form::Time
-                | Form::MicroTime
-                | Form::Fields
-                | Form::Quantity
-                | Form::Message(_)) => {
+                form @ (FieldForm::Text
+                | FieldForm::Bytes
+                | FieldForm::Boolean
+                | FieldForm::Integer
+                | FieldForm::Time
+                | FieldForm::MicroTime
+                | FieldForm::Fields
+                | FieldForm::Quantity
+                | FieldForm::Message(_)) => {
                     let value = self.value(field, form, wire)?;
                     if value.is_null() || !field.is_pointer && is_empty(&value) {
                         object.remove(field.name);
@@ -199,13 +199,18 @@ impl Reader {
     }
 
     /// An entry of a map; what it does not say is empty.
-    fn entry(&mut self, field: &Field, form: Form, bytes: &[u8]) -> Result<(String, Value), ReadError> {
+    fn entry(
+        &mut self,
+        field: &ProtobufField,
+        form: FieldForm,
+        bytes: &[u8],
+    ) -> Result<(String, Value), ProtobufError> {
         let (mut key, mut value, mut rest) = (String::new(), json!(""), bytes);
         while !rest.is_empty() {
             let (number, wire, after) = next(rest)?;
             rest = after;
             match (number, wire) {
-                (1, Wire::Bytes(bytes)) => key = text(field, bytes)?,
+                (1, WireValue::Bytes(bytes)) => key = text(field, bytes)?,
                 (2, wire) => value = self.value(field, form, wire)?,
                 _ => {}
             }
@@ -213,34 +218,36 @@ impl Reader {
         Ok((key, value))
     }
 
-    fn value(&mut self, field: &Field, form: Form, wire: Wire<'_>) -> Result<Value, ReadError> {
+    fn value(&mut self, field: &ProtobufField, form: FieldForm, wire: WireValue<'_>) -> Result<Value, ProtobufError> {
         match (form, wire) {
-            (Form::Text, Wire::Bytes(bytes)) => Ok(json!(text(field, bytes)?)),
-            (Form::Bytes, Wire::Bytes(bytes)) => Ok(json!(BASE64.encode(bytes))),
-            (Form::Boolean, Wire::Number(number)) => Ok(json!(number != 0)),
+            (FieldForm::Text, WireValue::Bytes(bytes)) => Ok(json!(text(field, bytes)?)),
+            (FieldForm::Bytes, WireValue::Bytes(bytes)) => Ok(json!(BASE64.encode(bytes))),
+            (FieldForm::Boolean, WireValue::Number(number)) => Ok(json!(number != 0)),
             // Negative ones are written as 64 bits.
-            (Form::Integer, Wire::Number(number)) => Ok(json!(number.cast_signed())),
-            (Form::Time, Wire::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%SZ", bytes),
-            (Form::MicroTime, Wire::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%S%.6fZ", bytes),
-            (Form::Fields, Wire::Bytes(bytes)) => {
+            (FieldForm::Integer, WireValue::Number(number)) => Ok(json!(number.cast_signed())),
+            (FieldForm::Time, WireValue::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%SZ", bytes),
+            (FieldForm::MicroTime, WireValue::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%S%.6fZ", bytes),
+            (FieldForm::Fields, WireValue::Bytes(bytes)) => {
                 let fields = last_bytes(bytes, 1)?.unwrap_or(b"null");
                 crate::codec::json::read(fields)
                     .map(|fields| fields.value)
-                    .map_err(|_| ReadError::NotFields(field.name))
+                    .map_err(|_| ProtobufError::NotFields(field.name))
             }
-            (Form::Quantity, Wire::Bytes(bytes)) => Ok(json!(text(field, last_bytes(bytes, 1)?.unwrap_or_default())?)),
-            (Form::Message(message), Wire::Bytes(bytes)) => self.message(message, bytes),
-            _ => Err(ReadError::WireType(field.number)),
+            (FieldForm::Quantity, WireValue::Bytes(bytes)) => {
+                Ok(json!(text(field, last_bytes(bytes, 1)?.unwrap_or_default())?))
+            }
+            (FieldForm::Message(message), WireValue::Bytes(bytes)) => self.message(message, bytes),
+            _ => Err(ProtobufError::WireType(field.number)),
         }
     }
 }
 
 /// The bytes of a field; where it is there several times, those of the last.
-fn last_bytes(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, ReadError> {
+fn last_bytes(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, ProtobufError> {
     let (mut rest, mut found) = (bytes, None);
     while !rest.is_empty() {
         let (number, wire, after) = next(rest)?;
-        if let (true, Wire::Bytes(bytes)) = (number == wanted, wire) {
+        if let (true, WireValue::Bytes(bytes)) = (number == wanted, wire) {
             found = Some(bytes);
         }
         rest = after;
@@ -259,24 +266,24 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn text(field: &Field, bytes: &[u8]) -> Result<String, ReadError> {
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| ReadError::NotText(field.name))
+fn text(field: &ProtobufField, bytes: &[u8]) -> Result<String, ProtobufError> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| ProtobufError::NotText(field.name))
 }
 
 /// Seconds and nanoseconds; nothing at all is no time.
-fn time(field: &Field, format: &str, bytes: &[u8]) -> Result<Value, ReadError> {
+fn time(field: &ProtobufField, format: &str, bytes: &[u8]) -> Result<Value, ProtobufError> {
     let (mut seconds, mut nanoseconds, mut rest) = (0_i64, 0_i64, bytes);
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     while !rest.is_empty() {
         match next(rest)? {
-            (1, Wire::Number(number), after) => (seconds, rest) = (number.cast_signed(), after),
-            (2, Wire::Number(number), after) => (nanoseconds, rest) = (number.cast_signed(), after),
+            (1, WireValue::Number(number), after) => (seconds, rest) = (number.cast_signed(), after),
+            (2, WireValue::Number(number), after) => (nanoseconds, rest) = (number.cast_signed(), after),
             (_, _, after) => rest = after,
         }
     }
-    let not_time = || ReadError::NotTime(field.name);
+    let not_time = || ProtobufError::NotTime(field.name);
     let nanoseconds = i32::try_from(nanoseconds).map_err(|_| not_time())?;
     let time = Timestamp::new(seconds, nanoseconds).map_err(|_| not_time())?;
     Ok(json!(time.strftime(format).to_string()))
@@ -396,15 +403,18 @@ mod tests {
     fn what_cannot_be_read_is_refused_with_the_reason() {
         let many = vec![part(14, ""); VALUES_MAX].concat();
         for (bytes, error) in [
-            (b"{}".to_vec(), ReadError::NoMagic),
-            (b"k8s\0\x0a\x05".to_vec(), ReadError::Cut),
-            (b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f".to_vec(), ReadError::LongNumber),
-            (body("v1", "Secret", &[int(1, 1)]), ReadError::WireType(1)),
-            (body("v1", "Secret", &[part(3, [0xff])]), ReadError::NotText("type")),
-            (body("v1", "Secret", &[part(1, part(8, int(1, u64::MAX >> 1)))]), ReadError::NotTime("creationTimestamp")),
-            (body("v1", "Namespace", &[part(1, many)]), ReadError::TooMany),
-            (body("v1", "Pod", &[]), ReadError::Kind { api_version: "v1".into(), kind: "Pod".into() }),
-            (b"k8s\0\x1a\x04gzip".to_vec(), ReadError::Encoding("gzip".into())),
+            (b"{}".to_vec(), ProtobufError::NoMagic),
+            (b"k8s\0\x0a\x05".to_vec(), ProtobufError::Cut),
+            (b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f".to_vec(), ProtobufError::LongNumber),
+            (body("v1", "Secret", &[int(1, 1)]), ProtobufError::WireType(1)),
+            (body("v1", "Secret", &[part(3, [0xff])]), ProtobufError::NotText("type")),
+            (
+                body("v1", "Secret", &[part(1, part(8, int(1, u64::MAX >> 1)))]),
+                ProtobufError::NotTime("creationTimestamp"),
+            ),
+            (body("v1", "Namespace", &[part(1, many)]), ProtobufError::TooMany),
+            (body("v1", "Pod", &[]), ProtobufError::Kind { api_version: "v1".into(), kind: "Pod".into() }),
+            (b"k8s\0\x1a\x04gzip".to_vec(), ProtobufError::Encoding("gzip".into())),
         ] {
             assert_eq!(read(&bytes).unwrap_err(), error);
         }

@@ -8,7 +8,7 @@ use crate::{
     model::{
         jsonpath,
         kind::KindInfo,
-        kind_parts::{Cell, Column},
+        kind_parts::{Cell, PrinterColumn},
         status::Status,
     },
 };
@@ -38,11 +38,16 @@ const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is requi
 const NAME: &str = "Name";
 
 /// The first column of every kind that has none of this name.
-const NAME_COLUMN: Column =
-    Column { name: NAME, column_type: "string", description: "", priority: 0, cell: Cell::Path(".metadata.name") };
+const NAME_COLUMN: PrinterColumn = PrinterColumn {
+    name: NAME,
+    column_type: "string",
+    description: "",
+    priority: 0,
+    cell: Cell::Path(".metadata.name"),
+};
 
 /// Columns of kinds that name none.
-const DEFAULT_COLUMNS: [Column; 1] = [Column {
+const DEFAULT_COLUMNS: [PrinterColumn; 1] = [PrinterColumn {
     name: "Age",
     column_type: "date",
     description: "Time since the creation of the object",
@@ -80,14 +85,14 @@ pub(crate) fn bookmark(kind: &KindInfo, object: &Value) -> Value {
     })
 }
 
-fn columns(kind: &KindInfo) -> impl Iterator<Item = &Column> {
+fn columns(kind: &KindInfo) -> impl Iterator<Item = &PrinterColumn> {
     let own = if kind.columns.is_empty() { &DEFAULT_COLUMNS[..] } else { &kind.columns };
     let name = own.iter().all(|column| column.name != NAME).then_some(&NAME_COLUMN);
     name.into_iter().chain(own)
 }
 
 pub(crate) fn definitions(kind: &KindInfo) -> Value {
-    let definition = |column: &Column| {
+    let definition = |column: &PrinterColumn| {
         let (format, description) =
             if column.name == NAME { ("name", NAME_DESCRIPTION) } else { ("", column.description) };
         json!({
@@ -108,7 +113,7 @@ pub(crate) fn row(kind: &KindInfo, object: &Value, include: Include, now: Timest
     json!({ "cells": cells, "object": shown })
 }
 
-fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
+fn cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value {
     let value = match column.cell {
         Cell::Path(path) => jsonpath::first(object, path).clone(),
         Cell::Computed(compute) => compute(object),
@@ -177,8 +182,13 @@ mod tests {
 
     #[test]
     fn cells_follow_their_columns() {
-        let column =
-            |column_type, path| Column { name: "X", column_type, description: "", priority: 0, cell: Cell::Path(path) };
+        let column = |column_type, path| PrinterColumn {
+            name: "X",
+            column_type,
+            description: "",
+            priority: 0,
+            cell: Cell::Path(path),
+        };
         let kind = KindInfo {
             columns: vec![
                 column("string", ".spec.online"),

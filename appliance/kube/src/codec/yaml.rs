@@ -26,7 +26,7 @@ pub struct YamlError(String);
 
 impl From<serde_saphyr::Error> for YamlError {
     fn from(error: serde_saphyr::Error) -> Self {
-        Self(crate::model::status::plain(&error.to_string()))
+        Self(crate::model::status::one_line(&error.to_string()))
     }
 }
 

@@ -88,7 +88,7 @@ impl Caller {
 
 /// What a request wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked<'a> {
+pub enum AccessRequest<'a> {
     Objects(OnObjects<'a>),
     /// Something that is no object. The verb is the HTTP method in small letters.
     Path {
@@ -145,13 +145,13 @@ fn selected_name(selector: &str) -> Option<&str> {
 
 /// Whether it may be, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct AccessDecision {
     pub allowed: bool,
     /// For people; often empty.
     pub reason: String,
 }
 
-impl Decision {
+impl AccessDecision {
     pub fn allow(reason: impl Into<String>) -> Self {
         Self { allowed: true, reason: reason.into() }
     }
@@ -163,7 +163,7 @@ impl Decision {
 
 /// What somebody may do, as `kubectl auth can-i --list` shows it. `*` stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct AccessRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     /// Plurals, and parts of objects as in "baremetalhosts/status".
@@ -176,10 +176,10 @@ pub struct Rule {
 ///
 /// Decisions are about now: a right that was taken away by a finished write is gone for the next call.
 pub trait Authorizer: fmt::Debug + Send + Sync {
-    fn decide(&self, caller: &Caller, asked: Asked<'_>) -> Decision;
+    fn decide(&self, caller: &Caller, asked: AccessRequest<'_>) -> AccessDecision;
 
     /// What somebody may do in a namespace.
-    fn rules(&self, caller: &Caller, namespace: &str) -> Vec<Rule>;
+    fn rules(&self, caller: &Caller, namespace: &str) -> Vec<AccessRule>;
 
     /// What the caller may have in a namespace where no quota of an admin says it.
     fn default_quota(&self, _caller: &Caller, _namespace: &str) -> Option<Arc<NamespaceQuota>> {
@@ -202,20 +202,20 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 
 /// Everything for `system:masters`, and for others what everybody may.
 #[derive(Debug)]
-pub struct MastersOnly(watch::Sender<u64>);
+pub struct MastersAuthorizer(watch::Sender<u64>);
 
-impl Default for MastersOnly {
+impl Default for MastersAuthorizer {
     fn default() -> Self {
         Self(watch::Sender::new(0))
     }
 }
 
-impl Authorizer for MastersOnly {
-    fn decide(&self, caller: &Caller, asked: Asked<'_>) -> Decision {
-        common(caller, asked).unwrap_or_else(Decision::deny)
+impl Authorizer for MastersAuthorizer {
+    fn decide(&self, caller: &Caller, asked: AccessRequest<'_>) -> AccessDecision {
+        common(caller, asked).unwrap_or_else(AccessDecision::deny)
     }
 
-    fn rules(&self, caller: &Caller, _namespace: &str) -> Vec<Rule> {
+    fn rules(&self, caller: &Caller, _namespace: &str) -> Vec<AccessRule> {
         common_rules(caller)
     }
 
@@ -225,34 +225,34 @@ impl Authorizer for MastersOnly {
 }
 
 /// What is the same for every authorizer. `None`: it is for the authorizer to say.
-pub fn common(caller: &Caller, asked: Asked<'_>) -> Option<Decision> {
+pub fn common(caller: &Caller, asked: AccessRequest<'_>) -> Option<AccessDecision> {
     if caller.is_in(MASTERS) {
-        return Some(Decision::allow(""));
+        return Some(AccessDecision::allow(""));
     }
     let open = |paths: &[&str], path: &str| paths.iter().any(|pattern| path_matches(pattern, path));
     let allowed = match asked {
-        Asked::Path { verb: "get" | "head", path } => {
+        AccessRequest::Path { verb: "get" | "head", path } => {
             open(&PUBLIC_PATHS, path) || (caller.is_in(AUTHENTICATED) && open(&OPEN_PATHS, path))
         }
-        Asked::Path { .. } => false,
-        Asked::Objects(objects) => {
+        AccessRequest::Path { .. } => false,
+        AccessRequest::Objects(objects) => {
             let own = (objects.group, objects.resource);
             caller.is_in(AUTHENTICATED)
                 && (objects.verb, objects.subresource) == ("create", "")
                 && OWN_REVIEWS.contains(&own)
         }
     };
-    allowed.then(|| Decision::allow(""))
+    allowed.then(|| AccessDecision::allow(""))
 }
 
 /// The rules of [`common`].
-pub fn common_rules(caller: &Caller) -> Vec<Rule> {
+pub fn common_rules(caller: &Caller) -> Vec<AccessRule> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     if caller.is_in(MASTERS) {
         let all = || owned(&["*"]);
         return vec![
-            Rule { verbs: all(), groups: all(), resources: all(), ..Rule::default() },
-            Rule { verbs: all(), paths: all(), ..Rule::default() },
+            AccessRule { verbs: all(), groups: all(), resources: all(), ..AccessRule::default() },
+            AccessRule { verbs: all(), paths: all(), ..AccessRule::default() },
         ];
     }
     let mut rules = Vec::new();
@@ -260,12 +260,12 @@ pub fn common_rules(caller: &Caller) -> Vec<Rule> {
     if caller.is_in(AUTHENTICATED) {
         for (group, resource) in OWN_REVIEWS {
             let (groups, resources) = (owned(&[group]), owned(&[resource]));
-            rules.push(Rule { verbs: owned(&["create"]), groups, resources, ..Rule::default() });
+            rules.push(AccessRule { verbs: owned(&["create"]), groups, resources, ..AccessRule::default() });
         }
         paths.extend(owned(&OPEN_PATHS));
         paths.sort_unstable();
     }
-    rules.push(Rule { verbs: owned(&["get"]), paths, ..Rule::default() });
+    rules.push(AccessRule { verbs: owned(&["get"]), paths, ..AccessRule::default() });
     rules
 }
 
@@ -275,14 +275,14 @@ pub fn path_matches(pattern: &str, path: &str) -> bool {
 }
 
 /// The answer to one who may not, in Kubernetes' words.
-pub fn refusal(caller: &Caller, asked: Asked<'_>, reason: &str) -> Status {
+pub fn refusal(caller: &Caller, asked: AccessRequest<'_>, reason: &str) -> Status {
     let user = &caller.name;
     let colon = if reason.is_empty() { "" } else { ": " };
     match asked {
-        Asked::Path { verb, path } => {
+        AccessRequest::Path { verb, path } => {
             Status::forbidden_to("", "", "", &format!("User {user:?} cannot {verb} path {path:?}{colon}{reason}"))
         }
-        Asked::Objects(objects) => {
+        AccessRequest::Objects(objects) => {
             let place = if objects.namespace.is_empty() {
                 "at the cluster scope".to_owned()
             } else {
@@ -304,7 +304,7 @@ mod tests {
     fn refusals_are_worded_as_by_kubernetes() {
         let x = Caller::new("x");
         let list = OnObjects { verb: "list", group: "metal3.io", resource: "baremetalhosts", ..OnObjects::default() };
-        let text = |objects| refusal(&x, Asked::Objects(objects), "").message;
+        let text = |objects| refusal(&x, AccessRequest::Objects(objects), "").message;
         assert_eq!(
             text(OnObjects { namespace: "y", ..list }),
             r#"baremetalhosts.metal3.io is forbidden: User "x" cannot list resource "baremetalhosts" in API group "metal3.io" in the namespace "y""#
@@ -318,7 +318,7 @@ mod tests {
             text(one),
             r#"baremetalhosts.metal3.io "h" is forbidden: User "x" cannot patch resource "baremetalhosts/status" in API group "metal3.io" in the namespace "y""#
         );
-        let path = refusal(&x, Asked::Path { verb: "get", path: "/metrics" }, "why");
+        let path = refusal(&x, AccessRequest::Path { verb: "get", path: "/metrics" }, "why");
         assert_eq!(path.message, r#"forbidden: User "x" cannot get path "/metrics": why"#);
         assert_eq!((path.code, path.reason), (403, "Forbidden"));
     }
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn everybody_may_read_what_is_no_object_and_ask_about_himself() {
         let known = Caller::new("x");
-        let may = |caller: &Caller, verb, path| common(caller, Asked::Path { verb, path }).is_some();
+        let may = |caller: &Caller, verb, path| common(caller, AccessRequest::Path { verb, path }).is_some();
         assert!(may(&known, "get", "/openapi/v3/apis/metal3.io/v1alpha1") && may(&known, "head", "/apis"));
         assert!(!may(&known, "post", "/apis") && !may(&known, "get", "/metrics") && !may(&known, "get", "/apisx"));
         let nobody = Caller::anonymous();
@@ -337,7 +337,7 @@ mod tests {
             resource: "selfsubjectaccessreviews",
             ..OnObjects::default()
         };
-        let asks = |caller: &Caller, objects| common(caller, Asked::Objects(objects)).is_some();
+        let asks = |caller: &Caller, objects| common(caller, AccessRequest::Objects(objects)).is_some();
         assert!(asks(&known, review) && !asks(&nobody, review));
         assert!(!asks(&known, OnObjects { resource: "subjectaccessreviews", ..review }));
         assert!(asks(&Caller::admin(), OnObjects { verb: "x", ..OnObjects::default() }));

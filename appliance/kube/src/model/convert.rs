@@ -1,7 +1,7 @@
 //! One kind in several served versions over one stored form.
 //!
 //! Objects are stored in one version. A kind's owner gives, for each other version, two plain maps
-//! between the forms ([`Conversion`]); a request is answered in the version of its URL, and converted
+//! between the forms ([`VersionConversion`]); a request is answered in the version of its URL, and converted
 //! where it meets the store. What the other form cannot hold travels in an annotation, as Cluster API
 //! does it: the object as it was in the first form. It is used again on the way back, with what was
 //! changed in the meantime put into it, so that no version loses what another one wrote:
@@ -25,7 +25,7 @@ use crate::object::apply::Schema;
 /// The maps see whole objects, and say what is beside `apiVersion`, `kind` and `metadata`. They must
 /// take anything: what they do not understand they leave as it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Conversion {
+pub struct VersionConversion {
     pub to_stored: fn(&Value) -> Map<String, Value>,
     pub from_stored: fn(&Value) -> Map<String, Value>,
     /// Keeps what the other version cannot hold. Empty: nothing is kept, as there is nothing, or as the
@@ -39,15 +39,15 @@ pub struct Conversion {
 
 /// One of the versions of a kind, as the others know it.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub struct KindVersion {
     pub(crate) version: &'static str,
     pub(crate) api_version: String,
     pub(crate) is_deprecated: bool,
     pub(crate) fields: Arc<Schema>,
-    pub(crate) conversion: Option<Conversion>,
+    pub(crate) conversion: Option<VersionConversion>,
 }
 
-impl Conversion {
+impl VersionConversion {
     /// An object of the version, as it is stored. `api_version` is that of the stored version.
     pub fn to_stored(&self, api_version: &str, object: &Value) -> Value {
         convert(object, api_version, self.annotation, (self.to_stored, self.from_stored), self.fits_stored)

@@ -108,16 +108,16 @@ impl Schema {
     /// Paths of what is in an object and not in its schema, as far as anybody reads on.
     pub(crate) fn unknown(&self, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
-        self.find_unknown(value, &Place::Root, &mut found);
+        self.find_unknown(value, &JsonLocation::Root, &mut found);
         found
     }
 
-    fn find_unknown(&self, value: &Value, at: &Place<'_>, found: &mut Vec<String>) {
+    fn find_unknown(&self, value: &Value, at: &JsonLocation<'_>, found: &mut Vec<String>) {
         match (self, value) {
             (Self::Atomic(inner), _) => inner.find_unknown(value, at, found),
             (Self::Object(_), Value::Object(object)) => {
                 for (name, value) in object {
-                    let place = Place::Field(at, name);
+                    let place = JsonLocation::Field(at, name);
                     match self.field(name) {
                         Some((schema, _)) => schema.find_unknown(value, &place, found),
                         None if found.len() < UNKNOWN_MAX => found.push(place.cut()),
@@ -127,7 +127,7 @@ impl Schema {
             }
             (Self::List(item, _), Value::Array(items)) => {
                 for (index, value) in items.iter().enumerate() {
-                    item.find_unknown(value, &Place::Item(at, index), found);
+                    item.find_unknown(value, &JsonLocation::Item(at, index), found);
                 }
             }
             _ => {}
@@ -190,13 +190,13 @@ pub(crate) const PLACE_CHARS_MAX: usize = 256;
 
 /// Where a value stands; a list of its parents on the stack, so that nothing is made for the many
 /// documents that say everything once.
-pub(crate) enum Place<'a> {
+pub(crate) enum JsonLocation<'a> {
     Root,
-    Field(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Field(&'a JsonLocation<'a>, &'a str),
+    Item(&'a JsonLocation<'a>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for JsonLocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -207,7 +207,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-impl Place<'_> {
+impl JsonLocation<'_> {
     pub(crate) fn cut(&self) -> String {
         self.to_string().chars().take(PLACE_CHARS_MAX).collect()
     }

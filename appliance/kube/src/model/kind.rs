@@ -6,14 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use firesteel_kube_types::{Cause, Scale};
+use firesteel_kube_types::{Cause, ScaleSubresource};
 use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
 use crate::{
     model::{
-        convert::{Conversion, Version},
-        kind_parts::{Admit, Admitted, Column, NameRule, Request, Review, Writers},
+        convert::{KindVersion, VersionConversion},
+        kind_parts::{Admit, AdmittedObject, IssueSubresource, NameRule, PrinterColumn, ReviewKind, Writers},
     },
     object::apply::Schema,
 };
@@ -34,7 +34,7 @@ pub struct KindInfo {
     /// Has a `/status` subresource, and the main endpoint ignores `status`.
     pub has_status: bool,
     /// Has a `/scale` subresource.
-    pub scale: Option<Scale>,
+    pub scale: Option<ScaleSubresource>,
     /// Counts changes of the object in `metadata.generation`.
     pub has_generation: bool,
     /// A PUT without `metadata.resourceVersion` replaces whatever is there.
@@ -47,9 +47,9 @@ pub struct KindInfo {
     /// Fields that a field selector may name, besides name and namespace. As in "involvedObject.name".
     pub selectable: &'static [&'static str],
     /// Creating an object asks a question: it is answered, and nothing is stored.
-    pub review: Option<Review>,
+    pub review: Option<ReviewKind>,
     /// Parts of an object that answer requests.
-    pub requests: &'static [Request],
+    pub requests: &'static [IssueSubresource],
     /// What the kind is for, as `kubectl explain` shows it.
     pub description: &'static str,
     /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
@@ -59,7 +59,7 @@ pub struct KindInfo {
     /// [`KindInfo::with_schema`].
     pub fields: Arc<Schema>,
     /// Columns after the name. Without any, the age is shown.
-    pub columns: Vec<Column>,
+    pub columns: Vec<PrinterColumn>,
     pub admit: Admit,
     /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
     /// writes, and a cost where it writes often.
@@ -79,7 +79,7 @@ pub struct KindInfo {
     /// Group and plural of the stored kind of which this one is another form, where it is one.
     pub stored_at: Option<(&'static str, &'static str)>,
     /// Of a version in which objects are not stored: how they become those of the stored one.
-    pub conversion: Option<Conversion>,
+    pub conversion: Option<VersionConversion>,
     /// The version is going away, and who uses it is told so.
     pub is_deprecated: bool,
     /// Labels of the kind's definition, by which clients find out what it is for.
@@ -89,7 +89,7 @@ pub struct KindInfo {
     /// The annotation in which the server keeps who changed the spec last, whatever a client sends.
     pub author_annotation: Option<&'static str>,
     /// All versions of the kind, where there are several. [`Registry::new`] knows them.
-    pub versions: Arc<[Version]>,
+    pub versions: Arc<[KindVersion]>,
 }
 
 impl KindInfo {
@@ -118,7 +118,7 @@ impl KindInfo {
             description: "",
             schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),
-            admit: Arc::new(|_, _| Ok(Admitted::default())),
+            admit: Arc::new(|_, _| Ok(AdmittedObject::default())),
             fields: Arc::new(Schema::root(&Value::Null)),
             tracks_owners: true,
             has_short_history: false,
@@ -142,7 +142,7 @@ impl KindInfo {
     /// The same kind with a hook.
     pub fn admitting(
         self,
-        admit: impl Fn(&mut Value, Option<&Value>) -> Result<Admitted, Vec<Cause>> + Send + Sync + 'static,
+        admit: impl Fn(&mut Value, Option<&Value>) -> Result<AdmittedObject, Vec<Cause>> + Send + Sync + 'static,
     ) -> Self {
         Self { admit: Arc::new(admit), ..self }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// What a kind's hook found in an object that it accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admitted {
+pub struct AdmittedObject {
     /// Told to the client, each as one `Warning` header.
     pub warnings: Vec<String>,
     /// Paths ("spec.foo") that the kind does not have. The hook has dropped them from the object;
@@ -18,11 +18,11 @@ pub struct Admitted {
 /// Checks and normalises an object (defaults, unknown fields) before it is stored. The second
 /// argument is the stored object of an update. The object's `metadata` is already checked; changes
 /// to it are ignored.
-pub type Admit = Arc<dyn Fn(&mut Value, Option<&Value>) -> Result<Admitted, Vec<Cause>> + Send + Sync>;
+pub type Admit = Arc<dyn Fn(&mut Value, Option<&Value>) -> Result<AdmittedObject, Vec<Cause>> + Send + Sync>;
 
 /// A column of `kubectl get`.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct PrinterColumn {
     pub name: &'static str,
     /// "string", "integer", "boolean" or "date" (shown as an age).
     pub column_type: &'static str,
@@ -64,7 +64,7 @@ pub enum Writers {
 
 /// A part of a kind's objects that takes such requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct IssueSubresource {
     /// As in `…/serviceaccounts/NAME/token`.
     pub subresource: &'static str,
     pub group: &'static str,
@@ -73,7 +73,7 @@ pub struct Request {
     pub kind: &'static str,
 }
 
-impl Request {
+impl IssueSubresource {
     pub fn api_version(&self) -> String {
         format!("{}/{}", self.group, self.version)
     }
@@ -81,7 +81,7 @@ impl Request {
 
 /// A question that is asked by creating an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Review {
+pub enum ReviewKind {
     /// May I do this?
     Access,
     /// What may I do?

@@ -8,7 +8,7 @@ use crate::model::{parameter, status::Status};
 
 /// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct PodLogLine {
     /// Grows with each line of a container.
     pub number: u64,
     pub at: Timestamp,
@@ -89,17 +89,17 @@ impl LogOptions {
     }
 
     /// Those of the kept lines that are asked for. Pure.
-    pub(crate) fn select(&self, lines: Vec<Line>, now: Timestamp) -> Vec<Line> {
+    pub(crate) fn select(&self, lines: Vec<PodLogLine>, now: Timestamp) -> Vec<PodLogLine> {
         let seconds = self.since_seconds.map(|seconds| SignedDuration::from_secs(seconds.max(0)));
         let since = seconds.map(|seconds| now.checked_sub(seconds).unwrap_or(Timestamp::MIN));
         let since = since.max(self.since_time).unwrap_or(Timestamp::MIN);
-        let mut lines: Vec<Line> = lines.into_iter().filter(|line| line.at >= since).collect();
+        let mut lines: Vec<PodLogLine> = lines.into_iter().filter(|line| line.at >= since).collect();
         let tail = self.tail_lines.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
         lines.drain(..lines.len().saturating_sub(tail));
         lines
     }
 
-    pub(crate) fn text(&self, line: &Line) -> String {
+    pub(crate) fn text(&self, line: &PodLogLine) -> String {
         if self.timestamps { format!("{:.9} {}\n", line.at, line.text) } else { format!("{}\n", line.text) }
     }
 }

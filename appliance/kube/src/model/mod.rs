@@ -4,7 +4,7 @@ pub mod access;
 pub(crate) mod convert;
 pub(crate) mod field_schema;
 pub(crate) mod field_validation;
-pub mod issue;
+pub mod instant_subresources;
 pub(crate) mod jsonpath;
 pub(crate) mod kind;
 pub(crate) mod kind_parts;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firesteel_store::GroupResource;
 
-use crate::model::{convert::Version, kind::KindInfo, versions::Maturity};
+use crate::model::{convert::KindVersion, kind::KindInfo, versions::Maturity};
 
 /// All kinds of a server, in the order in which they are shown.
 #[derive(Clone, Debug, Default)]
@@ -15,12 +15,12 @@ pub struct Registry {
 impl Registry {
     pub fn new(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
         let mut kinds: Vec<KindInfo> = kinds.into_iter().collect();
-        let all: Vec<(&str, &str, Version)> =
-            kinds.iter().map(|kind| (kind.group, kind.plural, Version::of(kind))).collect();
+        let all: Vec<(&str, &str, KindVersion)> =
+            kinds.iter().map(|kind| (kind.group, kind.plural, KindVersion::of(kind))).collect();
         for kind in &mut kinds {
             let stored = kind.stored_at.unwrap_or((kind.group, kind.plural));
             let own = all.iter().filter(|(group, plural, _)| (*group, *plural) == stored);
-            let versions: Vec<Version> = own.map(|(_, _, version)| version.clone()).collect();
+            let versions: Vec<KindVersion> = own.map(|(_, _, version)| version.clone()).collect();
             if versions.len() > 1 || kind.stored_at.is_some() {
                 kind.versions = versions.into();
             }

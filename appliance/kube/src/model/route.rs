@@ -8,7 +8,7 @@ const PATH_BYTES_MAX: usize = 2048;
 const SEGMENTS_MAX: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum ApiRoute {
     /// `/livez`, `/healthz`: whether the process answers.
     Health,
     /// `/readyz`: whether it stores what it is sent, too.
@@ -79,40 +79,40 @@ impl Verb {
     }
 }
 
-pub fn route(method: &str, path: &str, query: &Query) -> Route {
+pub fn route(method: &str, path: &str, query: &Query) -> ApiRoute {
     if path.len() > PATH_BYTES_MAX {
-        return Route::NotFound;
+        return ApiRoute::NotFound;
     }
-    let Some(segments) = segments(path) else { return Route::NotFound };
+    let Some(segments) = segments(path) else { return ApiRoute::NotFound };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let fixed = match segments.as_slice() {
         // Kubernetes has one check below each of them for every part; all of them are this process.
-        ["readyz", ..] => Some(Route::Ready),
-        ["livez" | "healthz", ..] => Some(Route::Health),
-        ["version"] => Some(Route::Version),
-        ["api"] => Some(Route::Core),
-        ["apis"] => Some(Route::Groups),
-        ["apis", group] => Some(Route::Group((*group).into())),
-        ["api", version] => Some(Route::Resources { group: String::new(), version: (*version).into() }),
-        ["apis", group, version] => Some(Route::Resources { group: (*group).into(), version: (*version).into() }),
-        ["openapi", "v2"] => Some(Route::OpenApiV2),
-        ["openapi", "v3"] => Some(Route::OpenApiIndex),
-        ["openapi", "v3", rest @ ..] => Some(Route::OpenApi(rest.join("/"))),
+        ["readyz", ..] => Some(ApiRoute::Ready),
+        ["livez" | "healthz", ..] => Some(ApiRoute::Health),
+        ["version"] => Some(ApiRoute::Version),
+        ["api"] => Some(ApiRoute::Core),
+        ["apis"] => Some(ApiRoute::Groups),
+        ["apis", group] => Some(ApiRoute::Group((*group).into())),
+        ["api", version] => Some(ApiRoute::Resources { group: String::new(), version: (*version).into() }),
+        ["apis", group, version] => Some(ApiRoute::Resources { group: (*group).into(), version: (*version).into() }),
+        ["openapi", "v2"] => Some(ApiRoute::OpenApiV2),
+        ["openapi", "v3"] => Some(ApiRoute::OpenApiIndex),
+        ["openapi", "v3", rest @ ..] => Some(ApiRoute::OpenApi(rest.join("/"))),
         _ => None,
     };
     match (fixed, method) {
         (Some(route), "GET" | "HEAD") => return route,
-        (Some(_), _) => return Route::MethodNotAllowed,
+        (Some(_), _) => return ApiRoute::MethodNotAllowed,
         (None, _) => {}
     }
     match segments.as_slice() {
         ["api", version, rest @ ..] => objects(method, "", version, rest, query),
         ["apis", group, version, rest @ ..] => objects(method, group, version, rest, query),
-        _ => Route::NotFound,
+        _ => ApiRoute::NotFound,
     }
 }
 
-fn objects(method: &str, group: &str, version: &str, rest: &[&str], query: &Query) -> Route {
+fn objects(method: &str, group: &str, version: &str, rest: &[&str], query: &Query) -> ApiRoute {
     let (namespace, plural, name, subresource) = match rest {
         // A namespace is an object too, with subresources of its own.
         ["namespaces"] => ("", "namespaces", "", ""),
@@ -124,7 +124,7 @@ fn objects(method: &str, group: &str, version: &str, rest: &[&str], query: &Quer
         [plural] => ("", *plural, "", ""),
         [plural, name] => ("", *plural, *name, ""),
         [plural, name, part] => ("", *plural, *name, *part),
-        _ => return Route::NotFound,
+        _ => return ApiRoute::NotFound,
     };
     let verb = match (method, name.is_empty()) {
         ("GET" | "HEAD", true) if query.watch => Verb::Watch,
@@ -136,9 +136,9 @@ fn objects(method: &str, group: &str, version: &str, rest: &[&str], query: &Quer
         ("PATCH", false) => Verb::Patch,
         ("DELETE", false) => Verb::Delete,
         ("DELETE", true) => Verb::DeleteCollection,
-        _ => return Route::MethodNotAllowed,
+        _ => return ApiRoute::MethodNotAllowed,
     };
-    Route::Objects(ObjectRoute {
+    ApiRoute::Objects(ObjectRoute {
         verb,
         group: group.into(),
         version: version.into(),
@@ -174,7 +174,7 @@ pub fn check(bytes: &[u8]) {
     let parsed: Result<Query, Status> = Query::parse(query.unwrap_or(""));
     if let Ok(query) = parsed {
         let found = route(method.unwrap_or(""), path.unwrap_or(""), &query);
-        if let Route::Objects(objects) = found {
+        if let ApiRoute::Objects(objects) = found {
             assert!(!objects.plural.is_empty());
             assert!(!objects.name.contains('/') && !objects.namespace.contains('/'));
         }
@@ -189,12 +189,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn get(path: &str) -> Route {
+    fn get(path: &str) -> ApiRoute {
         route("GET", path, &Query::default())
     }
 
-    fn object(verb: Verb, [group, version, namespace, plural, name, subresource]: [&str; 6]) -> Route {
-        Route::Objects(ObjectRoute {
+    fn object(verb: Verb, [group, version, namespace, plural, name, subresource]: [&str; 6]) -> ApiRoute {
+        ApiRoute::Objects(ObjectRoute {
             verb,
             group: group.into(),
             version: version.into(),
@@ -223,14 +223,17 @@ mod tests {
 
     #[test]
     fn paths_of_the_server() {
-        assert_eq!(get("/version/"), Route::Version);
-        assert_eq!((get("/readyz"), get("/livez"), get("/healthz")), (Route::Ready, Route::Health, Route::Health));
-        assert_eq!(get("/openapi/v2"), Route::OpenApiV2);
-        assert_eq!(get("/openapi/v3/apis/metal3.io/v1alpha1"), Route::OpenApi("apis/metal3.io/v1alpha1".into()));
-        assert_eq!(get("/apis/metal3.io"), Route::Group("metal3.io".into()));
-        assert_eq!(get("/api/v1"), Route::Resources { group: String::new(), version: "v1".into() });
-        assert_eq!(route("POST", "/version", &Query::default()), Route::MethodNotAllowed);
-        assert_eq!(route("PUT", "/api/v1/secrets", &Query::default()), Route::MethodNotAllowed);
+        assert_eq!(get("/version/"), ApiRoute::Version);
+        assert_eq!(
+            (get("/readyz"), get("/livez"), get("/healthz")),
+            (ApiRoute::Ready, ApiRoute::Health, ApiRoute::Health)
+        );
+        assert_eq!(get("/openapi/v2"), ApiRoute::OpenApiV2);
+        assert_eq!(get("/openapi/v3/apis/metal3.io/v1alpha1"), ApiRoute::OpenApi("apis/metal3.io/v1alpha1".into()));
+        assert_eq!(get("/apis/metal3.io"), ApiRoute::Group("metal3.io".into()));
+        assert_eq!(get("/api/v1"), ApiRoute::Resources { group: String::new(), version: "v1".into() });
+        assert_eq!(route("POST", "/version", &Query::default()), ApiRoute::MethodNotAllowed);
+        assert_eq!(route("PUT", "/api/v1/secrets", &Query::default()), ApiRoute::MethodNotAllowed);
     }
 
     #[test]
@@ -248,9 +251,9 @@ mod tests {
             "/apis/a/b/namespaces/c/d/e/f/g",
             "/api/v1/a/b/c/d/e/f",
         ] {
-            assert_eq!(get(path), Route::NotFound, "{path}");
+            assert_eq!(get(path), ApiRoute::NotFound, "{path}");
         }
-        assert_eq!(get(&format!("/api/v1/{}", "a".repeat(4000))), Route::NotFound);
+        assert_eq!(get(&format!("/api/v1/{}", "a".repeat(4000))), ApiRoute::NotFound);
     }
 
     proptest! {

@@ -55,13 +55,13 @@ pub(crate) fn object(fields: &[(&str, &str)]) -> Value {
 
 /// What of an object does not conform.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
+pub(crate) struct SchemaFindings {
     /// Paths of fields that the schema does not have; they are dropped.
     pub(crate) unknown: Vec<String>,
     pub(crate) causes: Vec<Cause>,
 }
 
-impl Findings {
+impl SchemaFindings {
     fn refuse(&mut self, cause: Cause) {
         if self.causes.len() < FINDINGS_MAX {
             self.causes.push(cause);
@@ -70,8 +70,8 @@ impl Findings {
 }
 
 /// Drops what a whole object should not have, and says what is of another type. `null` counts as absent.
-pub(crate) fn conform(schema: &Value, value: &mut Value) -> Findings {
-    let mut findings = Findings::default();
+pub(crate) fn conform(schema: &Value, value: &mut Value) -> SchemaFindings {
+    let mut findings = SchemaFindings::default();
     if let Value::Object(fields) = value {
         let common = ["apiVersion", "kind", "metadata"].map(|name| (name, fields.remove(name)));
         walk(schema, "", value, &mut findings);
@@ -82,7 +82,7 @@ pub(crate) fn conform(schema: &Value, value: &mut Value) -> Findings {
     findings
 }
 
-fn walk(schema: &Value, path: &str, value: &mut Value, findings: &mut Findings) {
+fn walk(schema: &Value, path: &str, value: &mut Value, findings: &mut SchemaFindings) {
     let Some(wanted) = schema["type"].as_str() else { return };
     let fits = match wanted {
         "object" => value.is_object(),
@@ -108,7 +108,7 @@ fn walk(schema: &Value, path: &str, value: &mut Value, findings: &mut Findings) 
     }
 }
 
-fn object_fields(schema: &Value, path: &str, fields: &mut Map<String, Value>, findings: &mut Findings) {
+fn object_fields(schema: &Value, path: &str, fields: &mut Map<String, Value>, findings: &mut SchemaFindings) {
     fields.retain(|_, value| !value.is_null());
     if schema["additionalProperties"].is_object() {
         for (name, value) in fields.iter_mut() {
@@ -136,7 +136,7 @@ fn object_fields(schema: &Value, path: &str, fields: &mut Map<String, Value>, fi
     });
 }
 
-fn string(schema: &Value, path: &str, text: &str, findings: &mut Findings) {
+fn string(schema: &Value, path: &str, text: &str, findings: &mut SchemaFindings) {
     let why = match schema["format"].as_str() {
         // The value is not shown: it may be a secret.
         Some("byte") if BASE64.decode(text).is_err() => "must be base64",

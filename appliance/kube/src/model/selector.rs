@@ -206,12 +206,12 @@ impl FieldSelector {
 
 /// Both selectors of a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selector {
+pub(crate) struct ListSelector {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
 }
 
-impl Selector {
+impl ListSelector {
     pub(crate) fn parse(kind: &KindInfo, labels: Option<&str>, fields: Option<&str>) -> Result<Self, Status> {
         Ok(Self {
             labels: labels.map_or_else(|| Ok(LabelSelector::default()), LabelSelector::parse)?,

@@ -51,11 +51,11 @@ struct Details {
 
 impl Status {
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::plain(400, "BadRequest", message)
+        Self::with_reason(400, "BadRequest", message)
     }
 
     pub fn forbidden(message: impl Into<String>) -> Self {
-        Self::plain(403, "Forbidden", message)
+        Self::with_reason(403, "Forbidden", message)
     }
 
     /// The caller may not do this to objects of this kind; without a group and a plural, to a path.
@@ -68,12 +68,12 @@ impl Status {
 
     /// Whoever asks did not prove who he is.
     pub fn unauthorized() -> Self {
-        Self::plain(401, "Unauthorized", "Unauthorized")
+        Self::with_reason(401, "Unauthorized", "Unauthorized")
     }
 
     /// The caller has as much as he may have at a time.
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
-        let mut status = Self::plain(429, "TooManyRequests", "Too many requests, please try again later.");
+        let mut status = Self::with_reason(429, "TooManyRequests", "Too many requests, please try again later.");
         let details = Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() };
         status.details = Some(Box::new(details));
         status
@@ -81,22 +81,22 @@ impl Status {
 
     pub fn not_found(kind: &KindInfo, name: &str) -> Self {
         let message = format!("{} {name:?} not found", kind.group_resource());
-        Self::plain(404, "NotFound", message).about(kind.group, kind.plural, name)
+        Self::with_reason(404, "NotFound", message).about(kind.group, kind.plural, name)
     }
 
     /// No such path.
     pub fn no_route() -> Self {
-        Self::plain(404, "NotFound", "the server could not find the requested resource")
+        Self::with_reason(404, "NotFound", "the server could not find the requested resource")
     }
 
     pub fn already_exists(kind: &KindInfo, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", kind.group_resource());
-        Self::plain(409, "AlreadyExists", message).about(kind.group, kind.plural, name)
+        Self::with_reason(409, "AlreadyExists", message).about(kind.group, kind.plural, name)
     }
 
     pub fn conflict(kind: &KindInfo, name: &str, detail: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {detail}", kind.group_resource());
-        Self::plain(409, "Conflict", message).about(kind.group, kind.plural, name)
+        Self::with_reason(409, "Conflict", message).about(kind.group, kind.plural, name)
     }
 
     /// The object is not the one that a deletion is meant for. Names the kind, where all other conflicts name the
@@ -104,7 +104,7 @@ impl Status {
     pub fn precondition_failed(kind: &KindInfo, name: &str, detail: &str) -> Self {
         let dot = if kind.group.is_empty() { "" } else { "." };
         let message = format!("Operation cannot be fulfilled on {}{dot}{} {name:?}: {detail}", kind.kind, kind.group);
-        Self::plain(409, "Conflict", message).about(kind.group, kind.kind, name)
+        Self::with_reason(409, "Conflict", message).about(kind.group, kind.kind, name)
     }
 
     pub fn modified(kind: &KindInfo, name: &str) -> Self {
@@ -124,7 +124,7 @@ impl Status {
         }
         let texts = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
         let dot = if group.is_empty() { "" } else { "." };
-        let mut status = Self::plain(422, "Invalid", format!("{kind}{dot}{group} {name:?} is invalid: {texts}"));
+        let mut status = Self::with_reason(422, "Invalid", format!("{kind}{dot}{group} {name:?} is invalid: {texts}"));
         let details =
             Details { name: name.into(), group: group.into(), kind: kind.into(), causes, ..Details::default() };
         status.details = Some(Box::new(details));
@@ -132,7 +132,7 @@ impl Status {
     }
 
     pub fn method_not_allowed() -> Self {
-        Self::plain(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        Self::with_reason(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
     pub fn not_acceptable() -> Self {
@@ -141,22 +141,22 @@ impl Status {
 
     pub fn not_acceptable_of(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-        Self::plain(406, "NotAcceptable", message)
+        Self::with_reason(406, "NotAcceptable", message)
     }
 
     /// What was asked for is older than the history; clients list again.
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::plain(410, "Expired", message)
+        Self::with_reason(410, "Expired", message)
     }
 
     pub fn too_large(bytes_max: usize) -> Self {
-        Self::plain(413, "RequestEntityTooLarge", format!("the request body is larger than {bytes_max} bytes"))
+        Self::with_reason(413, "RequestEntityTooLarge", format!("the request body is larger than {bytes_max} bytes"))
     }
 
     /// What a write made of an object has more fields and items than an object may have.
     pub fn too_wide(values_max: usize) -> Self {
         let message = format!("the object would have more than {values_max} fields and items; make several of it");
-        Self::plain(413, "RequestEntityTooLarge", message)
+        Self::with_reason(413, "RequestEntityTooLarge", message)
     }
 
     /// As Kubernetes' quotas refuse.
@@ -179,13 +179,13 @@ impl Status {
     pub fn unsupported_media_type(accepted: &str) -> Self {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
-        Self::plain(415, "UnsupportedMediaType", message)
+        Self::with_reason(415, "UnsupportedMediaType", message)
     }
 
     /// A patch that cannot be applied to the object; Kubernetes says no more.
     pub fn rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
-        let mut status = Self::plain(422, "Invalid", message);
+        let mut status = Self::with_reason(422, "Invalid", message);
         status.details = Some(Box::default());
         status
     }
@@ -196,12 +196,12 @@ impl Status {
     }
 
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::plain(500, "InternalError", message)
+        Self::with_reason(500, "InternalError", message)
     }
 
     /// What is stored cannot be read: that is no absence, and trying again does not help.
     pub fn unreadable(message: impl Into<String>) -> Self {
-        Self::plain(500, UNREADABLE, message)
+        Self::with_reason(500, UNREADABLE, message)
     }
 
     /// These objects are there, and what is stored of them is damaged.
@@ -232,7 +232,7 @@ impl Status {
 
     /// What the server needs is not there now, and may be soon.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        let mut status = Self::plain(503, "ServiceUnavailable", message);
+        let mut status = Self::with_reason(503, "ServiceUnavailable", message);
         let details = Details { retry_after_seconds: Some(UNAVAILABLE_RETRY_SECONDS), ..Details::default() };
         status.details = Some(Box::new(details));
         status
@@ -241,12 +241,12 @@ impl Status {
     /// The store has no room for what is sent. Other than [`Status::unavailable`] it does not say when to try again:
     /// clients would do so ten times before they show why, and time alone makes no room.
     pub fn insufficient_storage(message: impl Into<String>) -> Self {
-        Self::plain(507, "InsufficientStorage", message)
+        Self::with_reason(507, "InsufficientStorage", message)
     }
 
     pub fn version_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-        let mut status = Self::plain(504, "Timeout", message);
+        let mut status = Self::with_reason(504, "Timeout", message);
         let cause = Cause {
             reason: CauseReason::ResourceVersionTooLarge,
             message: "Too large resource version".into(),
@@ -257,7 +257,7 @@ impl Status {
         status
     }
 
-    pub fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn with_reason(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None }
     }
 
@@ -330,7 +330,7 @@ impl Status {
 pub(crate) const MESSAGE_CHARS_MAX: usize = 512;
 
 /// A message as one short line: what came from outside cannot move a cursor or begin a line of a log.
-pub(crate) fn plain(message: &str) -> String {
+pub(crate) fn one_line(message: &str) -> String {
     let shown = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
     message.chars().take(MESSAGE_CHARS_MAX).map(shown).collect()
 }
@@ -343,7 +343,7 @@ mod tests {
     fn damaged_objects_are_named_up_to_a_bound() {
         let kind = firesteel_store::GroupResource::new("example.org", "toys");
         let damage = |number: usize| Damage {
-            key: firesteel_store::Key::new(&kind, "default", &format!("n{number}")),
+            key: firesteel_store::ObjectKey::new(&kind, "default", &format!("n{number}")),
             revision: firesteel_store::Revision(7),
             cause: firesteel_store::DamageCause::Missing,
         };

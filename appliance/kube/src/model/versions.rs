@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::{convert::Version, kind::KindInfo};
+use crate::model::{convert::KindVersion, kind::KindInfo};
 
-impl Version {
+impl KindVersion {
     pub(crate) fn of(kind: &KindInfo) -> Self {
         Self {
             version: kind.version,
@@ -46,13 +46,13 @@ impl KindInfo {
     }
 
     /// Another version of this kind; `None` if there is no other of that name.
-    pub(crate) fn other_version(&self, api_version: &str) -> Option<&Version> {
+    pub(crate) fn other_version(&self, api_version: &str) -> Option<&KindVersion> {
         let found = self.versions.iter().find(|version| version.api_version == api_version)?;
         (found.version != self.version).then_some(found)
     }
 
     /// An object of this version as another one has it.
-    pub(crate) fn convert_to(&self, other: &Version, object: &Value) -> Value {
+    pub(crate) fn convert_to(&self, other: &KindVersion, object: &Value) -> Value {
         let stored = self.to_stored(object);
         let stored = stored.as_ref().unwrap_or(object);
         match &other.conversion {
@@ -62,7 +62,7 @@ impl KindInfo {
     }
 
     /// An object of another version as this one has it.
-    pub(crate) fn convert_from(&self, other: &Version, object: &Value) -> Value {
+    pub(crate) fn convert_from(&self, other: &KindVersion, object: &Value) -> Value {
         let stored = self.versions.iter().find(|version| version.conversion.is_none());
         let stored = match (&other.conversion, stored) {
             (Some(conversion), Some(stored)) => conversion.to_stored(&stored.api_version, object),

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     model::{
         kind::KindInfo,
-        kind_parts::{Admitted, Cell, Column, NameRule, Request},
+        kind_parts::{AdmittedObject, Cell, IssueSubresource, NameRule, PrinterColumn},
         schema,
     },
     object::quota,
@@ -48,11 +48,11 @@ fn shaped(kind: KindInfo, description: &'static str, schema: Value) -> KindInfo 
     })
 }
 
-const fn column(name: &'static str, column_type: &'static str, path: &'static str) -> Column {
-    Column { name, column_type, description: "", priority: 0, cell: Cell::Path(path) }
+const fn column(name: &'static str, column_type: &'static str, path: &'static str) -> PrinterColumn {
+    PrinterColumn { name, column_type, description: "", priority: 0, cell: Cell::Path(path) }
 }
 
-const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
+const AGE: PrinterColumn = column("Age", "date", ".metadata.creationTimestamp");
 
 /// The label by which selectors find a namespace by its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -76,7 +76,7 @@ pub fn namespace() -> KindInfo {
         if old.is_none() {
             value["status"] = json!({ "phase": "Active" });
         }
-        Ok(Admitted::default())
+        Ok(AdmittedObject::default())
     });
     shaped(kind, "A room for objects: names in one do not meet those in another.", schemas::namespace())
 }
@@ -90,7 +90,7 @@ pub fn secret() -> KindInfo {
         selectable: &["type"],
         columns: vec![
             column("Type", "string", ".type"),
-            Column { cell: Cell::Computed(count_data), ..column("Data", "integer", "") },
+            PrinterColumn { cell: Cell::Computed(count_data), ..column("Data", "integer", "") },
             AGE,
         ],
         ..KindInfo::namespaced("", "v1", "Secret", "secrets")
@@ -106,21 +106,21 @@ pub fn config_map() -> KindInfo {
         has_status: false,
         unconditional_update: true,
         strategic_merge: true,
-        columns: vec![Column { cell: Cell::Computed(count_data), ..column("Data", "integer", "") }, AGE],
+        columns: vec![PrinterColumn { cell: Cell::Computed(count_data), ..column("Data", "integer", "") }, AGE],
         ..KindInfo::namespaced("", "v1", "ConfigMap", "configmaps")
     }
     .admitting(|value, old| {
         let mut causes = Vec::new();
         data_keys::check(value, &["data", "binaryData"], &mut causes);
         check_immutable(value, old, &["data", "binaryData"], &mut causes);
-        if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
+        if causes.is_empty() { Ok(AdmittedObject::default()) } else { Err(causes) }
     });
     shaped(kind, "Settings as names and values.", schemas::config_map())
 }
 
 /// What is asked of a service account.
-pub const TOKEN_REQUEST: Request =
-    Request { subresource: "token", group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" };
+pub const TOKEN_REQUEST: IssueSubresource =
+    IssueSubresource { subresource: "token", group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" };
 
 /// A name that a program can have.
 pub fn service_account() -> KindInfo {
@@ -144,7 +144,7 @@ pub fn resource_quota() -> KindInfo {
         has_generation: false,
         unconditional_update: true,
         strategic_merge: true,
-        columns: vec![Column { cell: Cell::Computed(quota::shown), ..column("Request", "string", "") }, AGE],
+        columns: vec![PrinterColumn { cell: Cell::Computed(quota::shown), ..column("Request", "string", "") }, AGE],
         ..KindInfo::namespaced("", "v1", "ResourceQuota", "resourcequotas")
     }
     .admitting(|value, _| quota::admit(value));
@@ -169,7 +169,7 @@ pub fn lease() -> KindInfo {
     shaped(kind, "What one of several programs holds at a time.", schemas::lease())
 }
 
-fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<Cause>> {
+fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<AdmittedObject, Vec<Cause>> {
     let mut causes = Vec::new();
     if let Some(Value::Object(texts)) = value.as_object_mut().and_then(|object| object.remove("stringData")) {
         let data: Map<String, Value> =
@@ -189,7 +189,7 @@ fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<
         causes.push(Cause::invalid_json("type", &value["type"], "field is immutable"));
     }
     check_immutable(value, old, &["data"], &mut causes);
-    if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
+    if causes.is_empty() { Ok(AdmittedObject::default()) } else { Err(causes) }
 }
 
 fn check_immutable(value: &Value, old: Option<&Value>, fields: &[&str], causes: &mut Vec<Cause>) {

@@ -5,41 +5,41 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use firesteel_store::{Key, Revision};
+use firesteel_store::{ObjectKey, Revision};
 use serde_json::Value;
 
 /// Bytes of JSON whose values are kept; a value takes a few times as much memory.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<Kept>);
+pub(crate) struct ValueCache(Mutex<CacheContents>);
 
 #[derive(Default)]
-struct Kept {
-    values: HashMap<Key, Entry>,
+struct CacheContents {
+    values: HashMap<ObjectKey, CachedValue>,
     bytes: usize,
 }
 
-struct Entry {
+struct CachedValue {
     revision: Revision,
     value: Arc<Value>,
     bytes: usize,
 }
 
-impl fmt::Debug for Cache {
+impl fmt::Debug for ValueCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cache")
+        f.write_str("ValueCache")
     }
 }
 
-impl Cache {
+impl ValueCache {
     /// The value of exactly this revision.
-    pub(crate) fn get(&self, key: &Key, revision: Revision) -> Option<Arc<Value>> {
+    pub(crate) fn get(&self, key: &ObjectKey, revision: Revision) -> Option<Arc<Value>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.values.get(key).filter(|entry| entry.revision == revision).map(|entry| Arc::clone(&entry.value))
     }
 
-    pub(crate) fn put(&self, key: &Key, revision: Revision, value: Arc<Value>, bytes: usize) {
+    pub(crate) fn put(&self, key: &ObjectKey, revision: Revision, value: Arc<Value>, bytes: usize) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.values.get(key).is_some_and(|entry| entry.revision > revision) {
             return;
@@ -49,13 +49,13 @@ impl Cache {
             kept.values.clear();
             kept.bytes = 0;
         }
-        if let Some(old) = kept.values.insert(key.clone(), Entry { revision, value, bytes }) {
+        if let Some(old) = kept.values.insert(key.clone(), CachedValue { revision, value, bytes }) {
             kept.bytes -= old.bytes;
         }
         kept.bytes += bytes;
     }
 
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = kept.values.remove(key) {
             kept.bytes -= old.bytes;
@@ -68,13 +68,13 @@ mod tests {
     use super::*;
     use firesteel_store::GroupResource;
 
-    fn key(name: &str) -> Key {
-        Key::new(&GroupResource::new("g", "things"), "", name)
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(&GroupResource::new("g", "things"), "", name)
     }
 
     #[test]
     fn only_the_asked_revision_is_given_and_a_late_reader_puts_nothing_old_back() {
-        let cache = Cache::default();
+        let cache = ValueCache::default();
         cache.put(&key("a"), Revision(2), Arc::new(Value::from(2)), 1);
         assert_eq!(cache.get(&key("a"), Revision(2)).as_deref(), Some(&Value::from(2)));
         assert_eq!(cache.get(&key("a"), Revision(3)), None);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_beyond_its_bound() {
-        let cache = Cache::default();
+        let cache = ValueCache::default();
         for number in 0..100 {
             cache.put(&key(&number.to_string()), Revision(1), Arc::new(Value::Null), KEPT_BYTES_MAX / 10);
         }

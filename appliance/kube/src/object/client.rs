@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use firesteel_store::{
-    Damage, EventKind, EventStream, Key, PAGE_OBJECTS_MAX, PageRead, Position, Range, ReadError, Revision, WatchError,
+    ChangeKind, Damage, EventStream, ListRange, ObjectKey, PAGE_OBJECTS_MAX, PageRead, Position, Revision,
+    StoreReadError, WatchError,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -25,8 +26,8 @@ use crate::{
     object::{
         core::Core,
         options::{self, Preconditions, WriteOptions, WriteOrigin},
-        raw, store_errors, stored,
-        terms::{Part, Target},
+        store_errors, stored, stored_object,
+        terms::{ObjectPart, ObjectTarget},
     },
 };
 
@@ -56,15 +57,15 @@ pub struct ObjectName {
     pub name: String,
 }
 
-impl From<Key> for ObjectName {
-    fn from(key: Key) -> Self {
+impl From<ObjectKey> for ObjectName {
+    fn from(key: ObjectKey) -> Self {
         Self { namespace: key.namespace, name: key.name }
     }
 }
 
 /// What a subscriber is told.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change<T> {
+pub enum ObjectChange<T> {
     /// The object exists and looks like this now.
     Applied(T),
     /// The object is gone; this was its last state, or only its metadata if it went unseen.
@@ -116,7 +117,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
     /// How many objects there are, of one namespace or of all; nothing of them is read.
     pub async fn count(&self, namespace: Option<&str>) -> Result<u64, Status> {
         let kind = self.kind.group_resource();
-        let range = Range { kind: &kind, namespace, at: None, after: None };
+        let range = ListRange { kind: &kind, namespace, at: None, after: None };
         self.core.store().count(range).await.map_err(store_errors::read_failed)
     }
 
@@ -129,12 +130,12 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
 
     /// Stores spec and metadata, if the object is still at its `metadata.resourceVersion`.
     pub async fn update(&self, object: &T) -> Result<T, Status> {
-        self.replace(object, Part::Main).await
+        self.replace(object, ObjectPart::Main).await
     }
 
     /// Stores the status, if the object is still at its `metadata.resourceVersion`.
     pub async fn update_status(&self, object: &T) -> Result<T, Status> {
-        self.replace(object, Part::Status).await
+        self.replace(object, ObjectPart::Status).await
     }
 
     /// Changes the object as it stands, again if somebody else was faster. `change` must be
@@ -143,7 +144,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         &self,
         namespace: &str,
         name: &str,
-        part: Part,
+        part: ObjectPart,
         change: impl Fn(&mut T),
     ) -> Result<Option<T>, Status> {
         for _ in 0..MODIFY_TRIES {
@@ -176,13 +177,13 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
 
     /// Follows the kind in all namespaces. The current objects come first, then `Synced`. Where the list of the kind is
     /// damaged nothing comes, and neither does `Synced`: who waits for it does nothing.
-    pub async fn subscribe(&self) -> Result<Changes<T>, Status> {
-        let mut changes = Changes {
+    pub async fn subscribe(&self) -> Result<ObjectSubscription<T>, Status> {
+        let mut changes = ObjectSubscription {
             objects: self.clone(),
             known: BTreeMap::new(),
             damaged: BTreeSet::new(),
             queue: std::collections::VecDeque::new(),
-            relist: Some(Relist::default()),
+            relist: Some(RelistState::default()),
             watch: None,
             synced: false,
         };
@@ -193,18 +194,21 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         }
     }
 
-    async fn replace(&self, object: &T, part: Part) -> Result<T, Status> {
+    async fn replace(&self, object: &T, part: ObjectPart) -> Result<T, Status> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
-        self.core.change_as(target, part, options::Change::Replace(&body), self.options).await
+        self.core.change_as(target, part, options::ObjectUpdate::Replace(&body), self.options).await
     }
 
-    async fn list_raw(&self, namespace: Option<&str>) -> Result<(Vec<firesteel_store::Object>, Revision), Status> {
+    async fn list_raw(
+        &self,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<firesteel_store::StoredObject>, Revision), Status> {
         let kind = self.kind.group_resource();
         let (mut objects, mut at, mut after): (Vec<_>, Option<Revision>, Option<Position>) = (Vec::new(), None, None);
         loop {
-            let range = Range { kind: &kind, namespace, at, after: after.as_ref() };
+            let range = ListRange { kind: &kind, namespace, at, after: after.as_ref() };
             let page = self.core.store().list(range, PAGE_OBJECTS_MAX).await;
             let page = page.map_err(store_errors::read_failed)?;
             at = Some(page.revision);
@@ -216,9 +220,9 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         }
     }
 
-    fn target<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
+    fn target<'a>(&'a self, namespace: &'a str, name: &'a str) -> ObjectTarget<'a> {
         let namespace = if self.kind.namespaced { namespace } else { "" };
-        Target { kind: &self.kind, namespace, name }
+        ObjectTarget { kind: &self.kind, namespace, name }
     }
 
     fn encode(&self, object: &T) -> Result<Value, Status> {
@@ -256,14 +260,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A subscription. It keeps the metadata of all objects of the kind, to see after a gap what is gone.
 #[derive(Debug)]
-pub struct Changes<T> {
+pub struct ObjectSubscription<T> {
     objects: Objects<T>,
     known: Known,
     /// Of what is known, what was damaged when it was listed.
     damaged: BTreeSet<ObjectName>,
-    queue: std::collections::VecDeque<Pending>,
+    queue: std::collections::VecDeque<PendingChange>,
     /// On the way through all objects.
-    relist: Option<Relist>,
+    relist: Option<RelistState>,
     watch: Option<EventStream>,
     synced: bool,
 }
@@ -271,7 +275,7 @@ pub struct Changes<T> {
 type Known = BTreeMap<ObjectName, (Revision, Bytes)>;
 
 #[derive(Debug, Default)]
-struct Relist {
+struct RelistState {
     at: Option<Revision>,
     after: Option<Position>,
     /// What was known before and has not been seen again yet.
@@ -279,21 +283,21 @@ struct Relist {
 }
 
 #[derive(Debug)]
-enum Pending {
-    Applied(Key, Revision, Bytes),
-    Deleted(Key, Revision, Bytes),
+enum PendingChange {
+    Applied(ObjectKey, Revision, Bytes),
+    Deleted(ObjectKey, Revision, Bytes),
     Damaged(Damage),
     Synced,
 }
 
-impl<T: Serialize + DeserializeOwned> Changes<T> {
+impl<T: Serialize + DeserializeOwned> ObjectSubscription<T> {
     /// Waits for the next change. An error means that the store failed; it may be called again.
     ///
     /// Cancel safe.
-    pub async fn next(&mut self) -> Result<Change<T>, Status> {
+    pub async fn next(&mut self) -> Result<ObjectChange<T>, Status> {
         loop {
             if let Some(pending) = self.queue.pop_front() {
-                return Ok(self.tell(pending));
+                return Ok(self.into_change(pending));
             }
             if self.relist.is_some() {
                 match self.list_on().await {
@@ -316,13 +320,13 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
                     let name = ObjectName::from(key.clone());
                     self.damaged.remove(&name);
                     match event.kind {
-                        EventKind::Created | EventKind::Updated => {
-                            self.known.insert(name, (revision, kept(&value, revision)));
-                            self.queue.push_back(Pending::Applied(key, revision, value));
+                        ChangeKind::Created | ChangeKind::Updated => {
+                            self.known.insert(name, (revision, metadata_only(&value, revision)));
+                            self.queue.push_back(PendingChange::Applied(key, revision, value));
                         }
-                        EventKind::Deleted => {
+                        ChangeKind::Deleted => {
                             self.known.remove(&name);
-                            self.queue.push_back(Pending::Deleted(key, revision, value));
+                            self.queue.push_back(PendingChange::Deleted(key, revision, value));
                         }
                     }
                 }
@@ -344,19 +348,19 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         }
     }
 
-    fn tell(&self, pending: Pending) -> Change<T> {
-        let (key, revision, bytes, change): (_, _, _, fn(T) -> Change<T>) = match pending {
-            Pending::Applied(key, revision, bytes) => (key, revision, bytes, Change::Applied),
-            Pending::Deleted(key, revision, bytes) => (key, revision, bytes, Change::Deleted),
-            Pending::Damaged(damage) => {
+    fn into_change(&self, pending: PendingChange) -> ObjectChange<T> {
+        let (key, revision, bytes, change): (_, _, _, fn(T) -> ObjectChange<T>) = match pending {
+            PendingChange::Applied(key, revision, bytes) => (key, revision, bytes, ObjectChange::Applied),
+            PendingChange::Deleted(key, revision, bytes) => (key, revision, bytes, ObjectChange::Deleted),
+            PendingChange::Damaged(damage) => {
                 let error = damage.to_string();
-                return Change::Undecodable { name: damage.key.into(), error };
+                return ObjectChange::Undecodable { name: damage.key.into(), error };
             }
-            Pending::Synced => return Change::Synced,
+            PendingChange::Synced => return ObjectChange::Synced,
         };
         match self.objects.core.read_as(&key, revision, &bytes) {
             Ok(object) => change(object),
-            Err(status) => Change::Undecodable { name: key.into(), error: status.message },
+            Err(status) => ObjectChange::Undecodable { name: key.into(), error: status.message },
         }
     }
 
@@ -364,19 +368,19 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
     fn list_again(&mut self) {
         let mut gone = self.relist.take().unwrap_or_default().gone;
         gone.append(&mut self.known);
-        self.relist = Some(Relist { gone, ..Relist::default() });
+        self.relist = Some(RelistState { gone, ..RelistState::default() });
         self.watch = None;
     }
 
     /// Lists some more objects, and queues what differs from what was told; behind the last ones it
     /// watches from there. Nothing is changed here before all that is waited for is there.
     async fn list_on(&mut self) -> Result<(), Status> {
-        let Some(Relist { at, after, .. }) = &self.relist else { return Ok(()) };
+        let Some(RelistState { at, after, .. }) = &self.relist else { return Ok(()) };
         let (kind, store) = (self.objects.kind.group_resource(), self.objects.core.store());
-        let range = Range { at: *at, after: after.as_ref(), ..Range::all(&kind) };
+        let range = ListRange { at: *at, after: after.as_ref(), ..ListRange::all(&kind) };
         let read = match store.page_with_damaged(range, RELIST_PAGE).await {
             // It took too long, and is forgotten.
-            Err(ReadError::Compacted { .. }) if at.is_some() => {
+            Err(StoreReadError::Compacted { .. }) if at.is_some() => {
                 self.list_again();
                 return Ok(());
             }
@@ -405,16 +409,16 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
             };
             self.known.insert(name.clone(), (damage.revision, bytes));
             if self.damaged.insert(name) {
-                self.queue.push_back(Pending::Damaged(damage));
+                self.queue.push_back(PendingChange::Damaged(damage));
             }
         }
         for object in page.items {
             let name = ObjectName::from(object.key.clone());
             self.damaged.remove(&name);
             let before = relist.gone.remove(&name);
-            self.known.insert(name, (object.revision, kept(&object.value, object.revision)));
+            self.known.insert(name, (object.revision, metadata_only(&object.value, object.revision)));
             if before.is_none_or(|(revision, _)| revision != object.revision) {
-                self.queue.push_back(Pending::Applied(object.key, object.revision, object.value));
+                self.queue.push_back(PendingChange::Applied(object.key, object.revision, object.value));
             }
         }
         if watch.is_none() {
@@ -424,18 +428,22 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         self.watch = watch;
         for (name, (last, bytes)) in relist.gone {
             self.damaged.remove(&name);
-            self.queue.push_back(Pending::Deleted(Key::new(&kind, &name.namespace, &name.name), last, bytes));
+            self.queue.push_back(PendingChange::Deleted(
+                ObjectKey::new(&kind, &name.namespace, &name.name),
+                last,
+                bytes,
+            ));
         }
         if !std::mem::replace(&mut self.synced, true) {
-            self.queue.push_back(Pending::Synced);
+            self.queue.push_back(PendingChange::Synced);
         }
         Ok(())
     }
 }
 
 /// What is kept of an object that exists.
-fn kept(bytes: &Bytes, revision: Revision) -> Bytes {
-    raw::metadata_only(bytes, revision).map_or_else(|| bytes.clone(), Bytes::from)
+fn metadata_only(bytes: &Bytes, revision: Revision) -> Bytes {
+    stored_object::metadata_only(bytes, revision).map_or_else(|| bytes.clone(), Bytes::from)
 }
 
 fn names(value: &Value) -> (String, String) {

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::{Allowance, CommitError, CommitTerms, Guard, Key, Op, ReadError, Revision, Spending, Store};
+use firesteel_store::{
+    CommitError, CommitTerms, ObjectKey, Op, QuotaAllowance, ReserveUse, Revision, Store, StoreReadError,
+    WritePrecondition,
+};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -18,17 +21,18 @@ use crate::{
         status::Status,
     },
     object::{
-        apply::{Configuration, Owners, Writer},
-        cache::Cache,
+        apply::{ApplyManager, Configuration, Owners},
+        cache::ValueCache,
         deletion::{self, Propagation},
-        heavy,
+        heavy_json,
         held::Unstored,
-        options::{Change, Preconditions, WriteOptions, WriteOrigin, Written},
+        options::{ObjectUpdate, Preconditions, StoredWrite, WriteOptions, WriteOrigin},
         quota::QuotaBook,
-        raw, rules, scale,
+        rules, scale,
         store_errors::{commit_failed, read_failed},
         stored::{self, bare, decode, decode_bytes, encode, encode_stored, not_its_type, of_this_process, typed},
-        terms::{Birth, Effect, Part, Prepared, Target, UpdateBody, WriteTerms},
+        stored_object,
+        terms::{CreationStamp, ObjectPart, ObjectTarget, PreparedWrite, UpdateBody, WriteEffect, WriteTerms},
     },
 };
 
@@ -48,7 +52,7 @@ pub struct Core {
     store: Store,
     registry: Arc<Registry>,
     clock: Clock,
-    cache: Arc<Cache>,
+    cache: Arc<ValueCache>,
     pub(crate) held: Arc<Unstored>,
     quotas: Arc<QuotaBook>,
 }
@@ -89,7 +93,7 @@ impl Core {
     /// Makes a namespace if there is none of this name. The appliance does so for `default`.
     pub async fn ensure_namespace(&self, name: &str) -> Result<(), Status> {
         let kind = self.namespace_kind()?;
-        let target = Target { kind: &kind, namespace: "", name };
+        let target = ObjectTarget { kind: &kind, namespace: "", name };
         // A start must not need to write what is there.
         match self.get(target).await {
             Err(status) if status.is_not_found() => {}
@@ -103,34 +107,39 @@ impl Core {
         }
     }
 
-    pub async fn get(&self, target: Target<'_>) -> Result<Value, Status> {
+    pub async fn get(&self, target: ObjectTarget<'_>) -> Result<Value, Status> {
         self.get_sized(target).await.map(|(value, _)| value)
     }
 
     /// The same with the bytes that it has in the store.
-    pub(crate) async fn get_sized(&self, target: Target<'_>) -> Result<(Value, usize), Status> {
+    pub(crate) async fn get_sized(&self, target: ObjectTarget<'_>) -> Result<(Value, usize), Status> {
         let (value, revision, bytes) = self.current_sized(target).await?;
         Ok((stored::shown(Value::clone(&value), revision), bytes))
     }
 
     /// The object as a type of this process.
-    pub(crate) async fn get_as<T: DeserializeOwned>(&self, target: Target<'_>) -> Result<T, Status> {
+    pub(crate) async fn get_as<T: DeserializeOwned>(&self, target: ObjectTarget<'_>) -> Result<T, Status> {
         let (value, revision) = self.current(target).await?;
         typed(&value, revision)
     }
 
-    pub async fn create(&self, target: Target<'_>, body: Value, options: WriteOptions<'_>) -> Result<Written, Status> {
+    pub async fn create(
+        &self,
+        target: ObjectTarget<'_>,
+        body: Value,
+        options: WriteOptions<'_>,
+    ) -> Result<StoredWrite, Status> {
         let owners = Owners::Tracked(self.writer(options));
         self.create_owned(target, body, options, owners).await
     }
 
     async fn create_owned(
         &self,
-        target: Target<'_>,
+        target: ObjectTarget<'_>,
         body: Value,
         options: WriteOptions<'_>,
         owners: Owners<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<StoredWrite, Status> {
         let generated = body["metadata"]["name"].as_str().unwrap_or("").is_empty() && target.name.is_empty();
         let places = options.origin.places();
         let spending = self.spending(target, options).await;
@@ -139,7 +148,7 @@ impl Core {
             let prepare = || rules::prepare_create(target, body.clone(), &birth, options.terms(), owners.clone());
             let prepared = places.run(options.bytes, prepare).await?;
             let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
-            let key = Key::new(&target.kind.stored_resource(), target.namespace, &name);
+            let key = ObjectKey::new(&target.kind.stored_resource(), target.namespace, &name);
             let guards = self.namespace_guard(target, &prepared.value, &name).await?;
             let allowances = self.allowances(target, options).await?;
             let encode = || encode_stored(target.kind, &prepared.value);
@@ -148,9 +157,14 @@ impl Core {
                 if self.store.get(op.key()).await.map_err(read_failed)?.is_some() {
                     return Err(Status::already_exists(target.kind, &name));
                 }
-                self.check_allowances(Target { name: &name, ..target }, (&op, 0), &allowances).await?;
+                self.check_allowances(ObjectTarget { name: &name, ..target }, (&op, 0), &allowances).await?;
                 // No revision: it has none.
-                return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false, text: None });
+                return Ok(StoredWrite {
+                    value: prepared.value,
+                    warnings: prepared.warnings,
+                    removed: false,
+                    text: None,
+                });
             }
             match self.store.commit_on(CommitTerms { spending, allowances }, op, guards).await {
                 Ok(revision) => return Ok(written(prepared, revision)),
@@ -169,11 +183,11 @@ impl Core {
 
     pub async fn change(
         &self,
-        target: Target<'_>,
-        part: Part,
-        change: Change<'_>,
+        target: ObjectTarget<'_>,
+        part: ObjectPart,
+        change: ObjectUpdate<'_>,
         options: WriteOptions<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<StoredWrite, Status> {
         for _ in 0..TRIES {
             let (current, revision, bytes) = self.current_sized(target).await?;
             let owners = Owners::Tracked(self.writer(options));
@@ -190,18 +204,18 @@ impl Core {
     /// second value says so.
     pub async fn apply(
         &self,
-        target: Target<'_>,
-        part: Part,
+        target: ObjectTarget<'_>,
+        part: ObjectPart,
         configuration: &Configuration,
         force: bool,
         options: WriteOptions<'_>,
         refusal_to_create: Option<Status>,
-    ) -> Result<(Written, bool), Status> {
+    ) -> Result<(StoredWrite, bool), Status> {
         for _ in 0..TRIES {
             let writer = self.writer(options);
             let (current, revision, bytes) = match self.current_sized(target).await {
                 Ok(current) => current,
-                Err(status) if status.is_not_found() && part == Part::Main => {
+                Err(status) if status.is_not_found() && part == ObjectPart::Main => {
                     if let Some(refusal) = refusal_to_create {
                         return Err(refusal);
                     }
@@ -232,16 +246,16 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
-    pub(crate) fn writer<'a>(&self, options: WriteOptions<'a>) -> Writer<'a> {
-        Writer { manager: options.manager, now: self.now() }
+    pub(crate) fn writer<'a>(&self, options: WriteOptions<'a>) -> ApplyManager<'a> {
+        ApplyManager { manager: options.manager, now: self.now() }
     }
 
     /// The same for a type of this process, which is given the object as it is now.
     pub(crate) async fn change_as<T: DeserializeOwned>(
         &self,
-        target: Target<'_>,
-        part: Part,
-        change: Change<'_>,
+        target: ObjectTarget<'_>,
+        part: ObjectPart,
+        change: ObjectUpdate<'_>,
         options: WriteOptions<'_>,
     ) -> Result<T, Status> {
         of_this_process(self.change(target, part, change, options).await?.value)
@@ -250,13 +264,13 @@ impl Core {
     /// Bytes of the store as a type of this process.
     pub(crate) fn read_as<T: DeserializeOwned>(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         revision: Revision,
         bytes: &Bytes,
     ) -> Result<T, Status> {
         match self.cache.get(key, revision) {
             Some(value) => typed(&value, revision),
-            None => match raw::without_owners(bytes, revision) {
+            None => match stored_object::without_owners(bytes, revision) {
                 Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| not_its_type(&error)),
                 None => typed(&decode_bytes(key, bytes)?, revision),
             },
@@ -265,21 +279,21 @@ impl Core {
 
     pub async fn delete(
         &self,
-        target: Target<'_>,
+        target: ObjectTarget<'_>,
         preconditions: &Preconditions,
         options: WriteOptions<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<StoredWrite, Status> {
         self.delete_with(target, preconditions, None, options).await
     }
 
-    /// The same with a word about the object's dependents, which [`crate::object::life`] sees to.
+    /// The same with a word about the object's dependents, which [`crate::object::lifecycle`] sees to.
     pub async fn delete_with(
         &self,
-        target: Target<'_>,
+        target: ObjectTarget<'_>,
         preconditions: &Preconditions,
         propagation: Option<Propagation>,
         options: WriteOptions<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<StoredWrite, Status> {
         if kind::is_namespace(target.kind) && target.name == "default" {
             return Err(Status::forbidden("namespaces \"default\" is forbidden: this namespace may not be deleted"));
         }
@@ -297,12 +311,12 @@ impl Core {
 
     /// Removes an object whose stored value is damaged, without a look at it: finalizers, preconditions and dependents
     /// are not asked about. `None` where it can be read.
-    pub async fn delete_unread(&self, target: Target<'_>) -> Result<Option<Written>, Status> {
-        let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
+    pub async fn delete_unread(&self, target: ObjectTarget<'_>) -> Result<Option<StoredWrite>, Status> {
+        let key = ObjectKey::new(&target.kind.stored_resource(), target.namespace, target.name);
         let revision = match self.store.get(&key).await {
             Ok(Some(_)) => return Ok(None),
             Ok(None) => return Err(Status::not_found(target.kind, target.name)),
-            Err(ReadError::Damaged(damages)) => damages.first().map(|damage| damage.revision).unwrap_or_default(),
+            Err(StoreReadError::Damaged(damages)) => damages.first().map(|damage| damage.revision).unwrap_or_default(),
             Err(error) => return Err(read_failed(error)),
         };
         let value = bare(target.kind, &key);
@@ -311,17 +325,17 @@ impl Core {
         self.cache.forget(&key);
         tracing::warn!(%key, "a damaged object was deleted unread");
         let value = stored::shown(value, revision);
-        Ok(Some(Written { value, warnings: Vec::new(), removed: true, text: None }))
+        Ok(Some(StoredWrite { value, warnings: Vec::new(), removed: true, text: None }))
     }
 
     /// Deletes the object of this uid; `None` where it is gone, and another one that has its name stays.
     pub(crate) async fn delete_exactly(
         &self,
-        target: Target<'_>,
+        target: ObjectTarget<'_>,
         uid: &str,
         propagation: Option<Propagation>,
         options: WriteOptions<'_>,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<StoredWrite>, Status> {
         let exactly = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
         let status = match self.delete_with(target, &exactly, propagation, options).await {
             Ok(written) => return Ok(Some(written)),
@@ -343,7 +357,7 @@ impl Core {
     /// gone, or of another uid. An object that is going and that nothing holds any more is removed.
     pub(crate) async fn edit(
         &self,
-        target: Target<'_>,
+        target: ObjectTarget<'_>,
         uid: &str,
         edit: impl Fn(&mut Value) + Send + Sync,
     ) -> Result<(), Status> {
@@ -361,13 +375,13 @@ impl Core {
             edit(&mut value);
             let going = value["metadata"]["deletionTimestamp"].is_string();
             let effect = if going && rules::finalizers_left(target.kind, &value) == 0 {
-                Effect::Remove
+                WriteEffect::Remove
             } else if value == *current {
-                Effect::None
+                WriteEffect::None
             } else {
-                Effect::Store
+                WriteEffect::Store
             };
-            let prepared = Prepared { value, warnings: Vec::new(), effect };
+            let prepared = PreparedWrite { value, warnings: Vec::new(), effect };
             if self.finish(target, prepared, (revision, bytes), options).await?.is_some() {
                 return Ok(());
             }
@@ -378,16 +392,16 @@ impl Core {
     /// Stores what was prepared in the place of so many bytes; `None` if somebody else was faster.
     async fn finish(
         &self,
-        target: Target<'_>,
-        prepared: Prepared,
+        target: ObjectTarget<'_>,
+        prepared: PreparedWrite,
         (revision, bytes): (Revision, usize),
         options: WriteOptions<'_>,
-    ) -> Result<Option<Written>, Status> {
-        let removed = prepared.effect == Effect::Remove;
-        if prepared.effect == Effect::None {
-            return Ok(Some(Written { removed, ..written(prepared, revision) }));
+    ) -> Result<Option<StoredWrite>, Status> {
+        let removed = prepared.effect == WriteEffect::Remove;
+        if prepared.effect == WriteEffect::None {
+            return Ok(Some(StoredWrite { removed, ..written(prepared, revision) }));
         }
-        let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
+        let key = ObjectKey::new(&target.kind.stored_resource(), target.namespace, target.name);
         let to_bytes = || {
             let stored = target.kind.to_stored(&prepared.value);
             let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
@@ -404,9 +418,9 @@ impl Core {
         };
         if options.dry_run {
             self.check_allowances(target, (&op, replaced), &allowances).await?;
-            return Ok(Some(Written { removed, ..written(prepared, revision) }));
+            return Ok(Some(StoredWrite { removed, ..written(prepared, revision) }));
         }
-        let spending = if removed || options.from_reserve { Spending::Reserved } else { Spending::Ordinary };
+        let spending = if removed || options.from_reserve { ReserveUse::Reserved } else { ReserveUse::Ordinary };
         match self.store.commit_on(CommitTerms { spending, allowances }, op, Vec::new()).await {
             Ok(revision) => {
                 if removed {
@@ -415,8 +429,8 @@ impl Core {
                     let stored = stored.unwrap_or_else(|| prepared.value.clone());
                     self.cache.put(&cached, revision, Arc::new(stored), bytes.len());
                 }
-                let text = raw::shown(target.kind, &bytes, revision);
-                Ok(Some(Written { removed, text, ..written(prepared, revision) }))
+                let text = stored_object::shown(target.kind, &bytes, revision);
+                Ok(Some(StoredWrite { removed, text, ..written(prepared, revision) }))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(error) => Err(commit_failed(target, error)),
@@ -424,7 +438,11 @@ impl Core {
     }
 
     /// What a write is bound to.
-    async fn allowances(&self, target: Target<'_>, options: WriteOptions<'_>) -> Result<Vec<Allowance>, Status> {
+    async fn allowances(
+        &self,
+        target: ObjectTarget<'_>,
+        options: WriteOptions<'_>,
+    ) -> Result<Vec<QuotaAllowance>, Status> {
         match options.origin {
             WriteOrigin::Client(default) if target.kind.namespaced => {
                 self.quotas.allowances(&self.store, target.namespace, default).await
@@ -436,9 +454,9 @@ impl Core {
     /// Refuses what would be too much, for a write that is not made.
     async fn check_allowances(
         &self,
-        target: Target<'_>,
+        target: ObjectTarget<'_>,
         (op, replaced): (&Op, usize),
-        allowances: &[Allowance],
+        allowances: &[QuotaAllowance],
     ) -> Result<(), Status> {
         if allowances.is_empty() {
             return Ok(());
@@ -449,18 +467,18 @@ impl Core {
     }
 
     /// The object as it is now, in the version that is asked for.
-    async fn current(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
+    async fn current(&self, target: ObjectTarget<'_>) -> Result<(Arc<Value>, Revision), Status> {
         self.current_sized(target).await.map(|(value, revision, _)| (value, revision))
     }
 
     /// The same with the bytes that it has in the store.
-    async fn current_sized(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision, usize), Status> {
+    async fn current_sized(&self, target: ObjectTarget<'_>) -> Result<(Arc<Value>, Revision, usize), Status> {
         let (stored, revision, bytes) = self.stored(target).await?;
         Ok((target.kind.of_stored(stored), revision, bytes))
     }
 
-    async fn stored(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision, usize), Status> {
-        let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
+    async fn stored(&self, target: ObjectTarget<'_>) -> Result<(Arc<Value>, Revision, usize), Status> {
+        let key = ObjectKey::new(&target.kind.stored_resource(), target.namespace, target.name);
         let object = self.store.get(&key).await.map_err(read_failed)?;
         let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
         let bytes = object.value.len();
@@ -468,7 +486,7 @@ impl Core {
             return Ok((value, object.revision, bytes));
         }
         // What this process alone writes is not read behind what clients write.
-        let places = if target.kind.writers == Writers::Everyone { &heavy::CLIENTS } else { &heavy::OWN };
+        let places = if target.kind.writers == Writers::Everyone { &heavy_json::CLIENTS } else { &heavy_json::OWN };
         let value = Arc::new(places.run(bytes, || decode(&object)).await?);
         self.cache.put(&object.key, object.revision, Arc::clone(&value), bytes);
         Ok((value, object.revision, bytes))
@@ -480,12 +498,17 @@ impl Core {
     }
 
     /// The object's namespace must exist, and go on existing until the object is stored.
-    async fn namespace_guard(&self, target: Target<'_>, object: &Value, name: &str) -> Result<Vec<Guard>, Status> {
+    async fn namespace_guard(
+        &self,
+        target: ObjectTarget<'_>,
+        object: &Value,
+        name: &str,
+    ) -> Result<Vec<WritePrecondition>, Status> {
         if !target.kind.namespaced {
             return Ok(Vec::new());
         }
         let kind = self.namespace_kind()?;
-        let namespace = Target { kind: &kind, namespace: "", name: target.namespace };
+        let namespace = ObjectTarget { kind: &kind, namespace: "", name: target.namespace };
         let (value, revision) = self.current(namespace).await?;
         let goes_with_owner = target.kind.is_record
             && object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
@@ -502,39 +525,39 @@ impl Core {
             };
             return Err(Status::forbidden(message).with_cause(cause));
         }
-        Ok(vec![Guard::At(Key::new(&kind.group_resource(), "", target.namespace), revision)])
+        Ok(vec![WritePrecondition::At(ObjectKey::new(&kind.group_resource(), "", target.namespace), revision)])
     }
 
-    pub(crate) fn birth(&self) -> Birth {
+    pub(crate) fn birth(&self) -> CreationStamp {
         let uid = uuid::Uuid::new_v4();
         let letter = |byte: &u8| char::from(SUFFIX_LETTERS[usize::from(*byte) % SUFFIX_LETTERS.len()]);
         let suffix = uuid::Uuid::new_v4().as_bytes()[..SUFFIX_LEN].iter().map(letter).collect();
-        Birth { now: self.now(), uid: uid.to_string(), suffix }
+        CreationStamp { now: self.now(), uid: uid.to_string(), suffix }
     }
 }
 
 /// What a change makes of the object as it stands.
 fn changed(
-    target: Target<'_>,
-    part: Part,
+    target: ObjectTarget<'_>,
+    part: ObjectPart,
     (current, revision): (&Value, Revision),
-    change: Change<'_>,
+    change: ObjectUpdate<'_>,
     terms: WriteTerms<'_>,
     owners: Owners<'_>,
-) -> Result<Prepared, Status> {
+) -> Result<PreparedWrite, Status> {
     match change {
-        _ if part == Part::Scale => {
+        _ if part == ObjectPart::Scale => {
             let (body, warnings) = scale::changed(target, (current, revision), change, terms.validation)?;
             let body = (body, UpdateBody::Sent);
             let terms = WriteTerms { validation: FieldValidation::Ignore, ..terms };
             let prepared = rules::prepare_update(target, part, (current, revision), body, terms, owners)?;
-            Ok(Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared })
+            Ok(PreparedWrite { warnings: [warnings, prepared.warnings].concat(), ..prepared })
         }
-        Change::Replace(body) => {
+        ObjectUpdate::Replace(body) => {
             let body = (body.clone(), UpdateBody::Sent);
             rules::prepare_update(target, part, (current, revision), body, terms, owners)
         }
-        Change::Patch(patch) => {
+        ObjectUpdate::Patch(patch) => {
             let mut body = stored::shown(current.clone(), revision);
             patch.apply_to(&mut body)?;
             crate::codec::json::check_width(&body)?;
@@ -549,7 +572,7 @@ fn changed(
 }
 
 pub(crate) fn check_preconditions(
-    target: Target<'_>,
+    target: ObjectTarget<'_>,
     preconditions: &Preconditions,
     current: &Value,
     revision: Revision,
@@ -574,6 +597,11 @@ pub(crate) fn check_preconditions(
     })
 }
 
-pub(crate) fn written(prepared: Prepared, revision: Revision) -> Written {
-    Written { value: stored::shown(prepared.value, revision), warnings: prepared.warnings, removed: false, text: None }
+pub(crate) fn written(prepared: PreparedWrite, revision: Revision) -> StoredWrite {
+    StoredWrite {
+        value: stored::shown(prepared.value, revision),
+        warnings: prepared.warnings,
+        removed: false,
+        text: None,
+    }
 }

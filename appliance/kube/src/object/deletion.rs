@@ -1,7 +1,7 @@
 //! What a DELETE makes of an object, and of those that belong to it. Pure.
 //!
 //! Whether dependents go along, go before, or stay is kept in the object while it is going, as two
-//! finalizers that the [`crate::object::life`] of objects takes away when it has done its part.
+//! finalizers that the [`crate::object::lifecycle`] of objects takes away when it has done its part.
 
 use firesteel_kube_types::Cause;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use crate::{
     object::{
         options::Preconditions,
         rules,
-        terms::{Effect, Prepared},
+        terms::{PreparedWrite, WriteEffect},
     },
 };
 
@@ -41,7 +41,7 @@ impl DeleteOptions {
     pub(crate) fn read(sent: &Value) -> Result<Self, Status> {
         let refuse = |why: &str| {
             let kind = Self::KIND;
-            Status::bad_request(status::plain(&format!(
+            Status::bad_request(status::one_line(&format!(
                 "the object provided is unrecognized (must be of type {kind}): {why}"
             )))
         };
@@ -137,20 +137,20 @@ impl Propagation {
 
 /// Removal, or a mark that finalizers are waited for. Without a word about dependents an earlier one
 /// counts, and a later one replaces it: who deletes again in the background waits no longer.
-pub(crate) fn prepare(kind: &KindInfo, current: &Value, now: Timestamp, asked: Option<Propagation>) -> Prepared {
+pub(crate) fn prepare(kind: &KindInfo, current: &Value, now: Timestamp, asked: Option<Propagation>) -> PreparedWrite {
     let mut value = current.clone();
     if let Some(asked) = asked {
         mark(&mut value["metadata"], asked);
     }
     let effect = if rules::finalizers_left(kind, &value) == 0 {
-        Effect::Remove
+        WriteEffect::Remove
     } else {
         if !value["metadata"]["deletionTimestamp"].is_string() {
             begin(kind, &mut value, now);
         }
-        if value == *current { Effect::None } else { Effect::Store }
+        if value == *current { WriteEffect::None } else { WriteEffect::Store }
     };
-    Prepared { value, warnings: Vec::new(), effect }
+    PreparedWrite { value, warnings: Vec::new(), effect }
 }
 
 fn begin(kind: &KindInfo, value: &mut Value, now: Timestamp) {
@@ -197,7 +197,7 @@ mod tests {
         KindInfo::namespaced("example.org", "v1", "Toy", "toys")
     }
 
-    fn finalizers(prepared: &Prepared) -> Vec<&str> {
+    fn finalizers(prepared: &PreparedWrite) -> Vec<&str> {
         prepared.value["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
@@ -208,27 +208,35 @@ mod tests {
     #[test]
     fn an_object_without_finalizers_goes_and_one_with_stays_marked() {
         let bare = json!({ "metadata": { "name": "a", "generation": 3 } });
-        assert_eq!(prepare(&toy(), &bare, at(5), None).effect, Effect::Remove);
-        assert_eq!(prepare(&toy(), &bare, at(5), Some(Propagation::Background)).effect, Effect::Remove);
+        assert_eq!(prepare(&toy(), &bare, at(5), None).effect, WriteEffect::Remove);
+        assert_eq!(prepare(&toy(), &bare, at(5), Some(Propagation::Background)).effect, WriteEffect::Remove);
         let held = json!({ "metadata": { "name": "a", "generation": 3, "finalizers": ["x.io/f"] } });
         let marked = prepare(&toy(), &held, at(5), None);
-        assert_eq!((marked.effect, finalizers(&marked)), (Effect::Store, vec!["x.io/f"]));
+        assert_eq!((marked.effect, finalizers(&marked)), (WriteEffect::Store, vec!["x.io/f"]));
         let metadata = &marked.value["metadata"];
         assert_eq!(metadata["deletionTimestamp"], "1970-01-01T00:00:05Z");
         assert_eq!((&metadata["deletionGracePeriodSeconds"], &metadata["generation"]), (&json!(0), &json!(4)));
-        assert_eq!(prepare(&toy(), &marked.value, at(9), None).effect, Effect::None, "a repeated DELETE is no change");
+        assert_eq!(
+            prepare(&toy(), &marked.value, at(9), None).effect,
+            WriteEffect::None,
+            "a repeated DELETE is no change"
+        );
     }
 
     #[test]
     fn the_last_word_about_dependents_counts() {
         let bare = json!({ "metadata": { "name": "a" } });
         let waiting = prepare(&toy(), &bare, at(5), Some(Propagation::Foreground));
-        assert_eq!((waiting.effect, finalizers(&waiting)), (Effect::Store, vec![FOREGROUND]));
-        assert_eq!(prepare(&toy(), &waiting.value, at(6), None).effect, Effect::None, "nothing said, nothing changed");
+        assert_eq!((waiting.effect, finalizers(&waiting)), (WriteEffect::Store, vec![FOREGROUND]));
+        assert_eq!(
+            prepare(&toy(), &waiting.value, at(6), None).effect,
+            WriteEffect::None,
+            "nothing said, nothing changed"
+        );
         let orphaning = prepare(&toy(), &waiting.value, at(6), Some(Propagation::Orphan));
-        assert_eq!((orphaning.effect, finalizers(&orphaning)), (Effect::Store, vec![ORPHAN]));
+        assert_eq!((orphaning.effect, finalizers(&orphaning)), (WriteEffect::Store, vec![ORPHAN]));
         assert_eq!(orphaning.value["metadata"]["deletionTimestamp"], "1970-01-01T00:00:05Z");
-        assert_eq!(prepare(&toy(), &orphaning.value, at(7), Some(Propagation::Background)).effect, Effect::Remove);
+        assert_eq!(prepare(&toy(), &orphaning.value, at(7), Some(Propagation::Background)).effect, WriteEffect::Remove);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What is held in memory because it could not be stored: see [`crate::object::unstored`].
+//! What is held in memory because it could not be stored: see [`crate::object::memory_objects`].
 
 use std::collections::BTreeMap;
 
-use firesteel_store::{Key, Object};
+use firesteel_store::{ObjectKey, StoredObject};
 use tokio::sync::watch;
 
 /// By where they would be stored. Their revision is zero.
-pub type UnstoredObjects = BTreeMap<Key, Object>;
+pub type UnstoredObjects = BTreeMap<ObjectKey, StoredObject>;
 
 /// What is held.
 #[derive(Debug)]

@@ -2,25 +2,25 @@
 //! process and does the same without HTTP.
 
 pub mod apply;
-pub(crate) mod author;
 pub mod builtin;
 pub(crate) mod cache;
+pub(crate) mod changed_by;
 pub mod client;
 pub(crate) mod core;
 pub(crate) mod deletion;
-pub mod heavy;
+pub mod heavy_json;
 pub(crate) mod held;
-pub mod life;
+pub mod lifecycle;
+pub(crate) mod memory_objects;
 pub(crate) mod options;
 pub mod patch;
 pub(crate) mod publish;
 pub mod quota;
-pub(crate) mod raw;
 pub(crate) mod record;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod selection;
 pub(crate) mod store_errors;
 pub(crate) mod stored;
+pub(crate) mod stored_object;
 pub(crate) mod terms;
-pub(crate) mod unstored;

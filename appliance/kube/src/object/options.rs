@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     model::{field_validation::FieldValidation, namespace_quota::NamespaceQuota},
     object::{
-        heavy::{self, HeavyWork},
+        heavy_json::{self, HeavyWork},
         patch::Patch,
         terms::WriteTerms,
     },
@@ -66,15 +66,15 @@ impl WriteOrigin<'_> {
     /// Where its heavy work is done.
     pub(crate) fn places(self) -> &'static HeavyWork {
         match self {
-            Self::Own => &heavy::OWN,
-            Self::Client(_) => &heavy::CLIENTS,
+            Self::Own => &heavy_json::OWN,
+            Self::Client(_) => &heavy_json::CLIENTS,
         }
     }
 }
 
 /// What a write made of the object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct StoredWrite {
     /// The object as it is now; of a removed one, its last state.
     pub value: Value,
     pub warnings: Vec<String>,
@@ -85,7 +85,7 @@ pub struct Written {
 
 /// A change of an existing object.
 #[derive(Clone, Copy, Debug)]
-pub enum Change<'a> {
+pub enum ObjectUpdate<'a> {
     Replace(&'a Value),
     Patch(&'a Patch),
 }

@@ -2,7 +2,7 @@
 //! listed and watched like anything else. What they say comes from the program: a definition that is missing, differs
 //! or is damaged is made anew from it, and which kinds are served does not depend on the store at all.
 
-use firesteel_store::{PAGE_OBJECTS_MAX, PageRead, Range};
+use firesteel_store::{ListRange, PAGE_OBJECTS_MAX, PageRead};
 use serde_json::Value;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         core::Core,
         options::{Preconditions, WriteOptions},
         store_errors::read_failed,
-        terms::Target,
+        terms::ObjectTarget,
     },
 };
 
@@ -56,7 +56,7 @@ impl Core {
             }
         }
         let resource = kind.group_resource();
-        let read = self.store().page_with_damaged(Range::all(&resource), PAGE_OBJECTS_MAX).await;
+        let read = self.store().page_with_damaged(ListRange::all(&resource), PAGE_OBJECTS_MAX).await;
         let PageRead { page, damaged, .. } = read.map_err(read_failed)?;
         let is_of_before = |name: &str| wanted.iter().all(|definition| name_of(definition) != name);
         for damage in damaged.iter().filter(|damage| is_of_before(&damage.key.name)) {
@@ -78,6 +78,6 @@ fn has_labels(stored: &Value, definition: &Value) -> bool {
     labels(definition).all(|(label, value)| stored["metadata"]["labels"][label] == *value)
 }
 
-fn named<'a>(kind: &'a KindInfo, name: &'a str) -> Target<'a> {
-    Target { kind, namespace: "", name }
+fn named<'a>(kind: &'a KindInfo, name: &'a str) -> ObjectTarget<'a> {
+    ObjectTarget { kind, namespace: "", name }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     model::{meta, status::Status},
-    object::{core::Core, options::WriteOptions, terms::Target},
+    object::{core::Core, options::WriteOptions, terms::ObjectTarget},
 };
 
 /// What may be said of one object at once, and how long it takes until one more may. As client-go's
@@ -28,7 +28,7 @@ const NAME_BYTES_MAX: usize = 230;
 
 /// The object that something happened to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Regarding {
+pub struct EventSubject {
     pub api_version: String,
     pub kind: String,
     /// Empty for an object outside of all namespaces.
@@ -39,8 +39,8 @@ pub struct Regarding {
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Occurrence {
-    pub regarding: Regarding,
+pub struct RecordedEvent {
+    pub regarding: EventSubject,
     pub is_warning: bool,
     /// One word: `ProvisioningStarted`.
     pub reason: String,
@@ -74,7 +74,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the store fails, or the object's namespace goes.
-    pub async fn record(&mut self, happened: &Occurrence) -> Result<bool, Status> {
+    pub async fn record(&mut self, happened: &RecordedEvent) -> Result<bool, Status> {
         if !self.may_say(&happened.regarding.uid, happened.at) {
             return Ok(false);
         }
@@ -83,7 +83,7 @@ impl Recorder {
         let regarding = &happened.regarding;
         let namespace = if regarding.namespace.is_empty() { "default" } else { regarding.namespace.as_str() };
         let name = name_of(happened);
-        let target = Target { kind: &kind, namespace, name: &name };
+        let target = ObjectTarget { kind: &kind, namespace, name: &name };
         let event = event(happened, namespace, &name, self.component);
         let options =
             WriteOptions { manager: self.component, from_reserve: self.from_reserve, ..WriteOptions::default() };
@@ -116,13 +116,13 @@ impl Recorder {
 }
 
 /// The same for the same said of the same object.
-fn name_of(happened: &Occurrence) -> String {
+fn name_of(happened: &RecordedEvent) -> String {
     let mut hasher = DefaultHasher::new();
     (&happened.regarding.uid, happened.is_warning, &happened.reason, &happened.message).hash(&mut hasher);
     format!("{}.{:016x}", cut(&happened.regarding.name, NAME_BYTES_MAX), hasher.finish())
 }
 
-fn event(happened: &Occurrence, namespace: &str, name: &str, component: &str) -> Value {
+fn event(happened: &RecordedEvent, namespace: &str, name: &str, component: &str) -> Value {
     let regarding = &happened.regarding;
     let at = meta::rfc3339(happened.at);
     let mut involved = json!({
@@ -153,13 +153,13 @@ fn cut(text: &str, bytes_max: usize) -> &str {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use firesteel_store::{Memory, Range, Store};
+    use firesteel_store::{ListRange, MemoryMedium, Store};
 
     use crate::model::registry::Registry;
     use crate::object::builtin;
 
-    fn said(message: &str, second: i64) -> Occurrence {
-        let regarding = Regarding {
+    fn said(message: &str, second: i64) -> RecordedEvent {
+        let regarding = EventSubject {
             api_version: "example.org/v1".into(),
             kind: "Toy".into(),
             namespace: "default".into(),
@@ -167,12 +167,12 @@ mod tests {
             uid: "u".into(),
         };
         let at = Timestamp::from_second(second).unwrap();
-        Occurrence { regarding, is_warning: true, reason: "Broken".into(), message: message.into(), at }
+        RecordedEvent { regarding, is_warning: true, reason: "Broken".into(), message: message.into(), at }
     }
 
     #[tokio::test]
     async fn the_same_again_is_counted_and_too_much_is_not_written() {
-        let core = Core::new(Store::in_memory(&Memory::new()), Registry::new(builtin::kinds()));
+        let core = Core::new(Store::in_memory(&MemoryMedium::new()), Registry::new(builtin::kinds()));
         core.ensure_namespace("default").await.unwrap();
         let mut recorder = Recorder::new(&core, "tester");
         for second in 0..3 {
@@ -180,9 +180,9 @@ mod tests {
         }
         let kind = core.registry().by_kind("", "Event").unwrap().clone();
         let resource = kind.group_resource();
-        let page = || core.store().list(Range::all(&resource), 100);
+        let page = || core.store().list(ListRange::all(&resource), 100);
         let name = page().await.unwrap().items[0].key.name.clone();
-        let event = core.get(Target { kind: &kind, namespace: "default", name: &name }).await.unwrap();
+        let event = core.get(ObjectTarget { kind: &kind, namespace: "default", name: &name }).await.unwrap();
         assert_eq!((&event["count"], &event["type"]), (&json!(3), &json!("Warning")));
         assert_eq!(event["firstTimestamp"], "1970-01-01T00:00:00Z");
         assert_eq!(event["lastTimestamp"], "1970-01-01T00:00:02Z");

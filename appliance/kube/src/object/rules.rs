@@ -19,9 +19,9 @@ use crate::{
         status::Status,
     },
     object::{
-        apply::{self, Owners, Writer},
-        author, scale,
-        terms::{Birth, Effect, Part, Prepared, Target, UpdateBody, WriteTerms},
+        apply::{self, ApplyManager, Owners},
+        changed_by, scale,
+        terms::{CreationStamp, ObjectPart, ObjectTarget, PreparedWrite, UpdateBody, WriteEffect, WriteTerms},
     },
 };
 
@@ -34,17 +34,17 @@ const CUSTOM_CHANGE_CHECKS: usize = 2;
 const GENERATED_BASE_MAX: usize = 248;
 
 pub(crate) fn prepare_create(
-    target: Target<'_>,
+    target: ObjectTarget<'_>,
     body: Value,
-    birth: &Birth,
+    birth: &CreationStamp,
     WriteTerms { validation, author }: WriteTerms<'_>,
     owners: Owners<'_>,
-) -> Result<Prepared, Status> {
+) -> Result<PreparedWrite, Status> {
     let kind = target.kind;
     let mut object = shape(target, body)?;
     let (mut meta, mut unknown) = metadata(target, &object)?;
     if !meta.resource_version.is_empty() {
-        return Err(Status::plain(500, "", "resourceVersion should not be set on objects to be created"));
+        return Err(Status::with_reason(500, "", "resourceVersion should not be set on objects to be created"));
     }
     if meta.name.is_empty() && !target.name.is_empty() {
         meta.name = target.name.into();
@@ -73,29 +73,29 @@ pub(crate) fn prepare_create(
     }
     let (mut value, warnings) = admit(kind, object, &meta, None, causes, (&mut unknown, validation))?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
-    author::sign(kind, &mut value, None, author);
+    changed_by::sign(kind, &mut value, None, author);
     if kind.tracks_owners {
         let entries = match owners {
             Owners::Tracked(writer) => {
-                let writer = Writer { now: birth.now, ..writer };
-                apply::track(kind, Part::Main, None, &value, &Value::Null, writer)
+                let writer = ApplyManager { now: birth.now, ..writer };
+                apply::track(kind, ObjectPart::Main, None, &value, &Value::Null, writer)
             }
             Owners::Decided(entries) => entries,
         };
         put_owners(&mut value, Value::Array(entries));
     }
-    Ok(Prepared { value, warnings, effect: Effect::Store })
+    Ok(PreparedWrite { value, warnings, effect: WriteEffect::Store })
 }
 
 /// A PUT, or what a patch made of the stored object.
 pub(crate) fn prepare_update(
-    target: Target<'_>,
-    part: Part,
+    target: ObjectTarget<'_>,
+    part: ObjectPart,
     (current, revision): (&Value, Revision),
     (body, form): (Value, UpdateBody),
     WriteTerms { validation, author }: WriteTerms<'_>,
     owners: Owners<'_>,
-) -> Result<Prepared, Status> {
+) -> Result<PreparedWrite, Status> {
     let kind = target.kind;
     let mut object = shape(target, body)?;
     let sent = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
@@ -109,15 +109,15 @@ pub(crate) fn prepare_update(
 
     let mut causes = Vec::new();
     let meta = match part {
-        Part::Main => next_metadata(new_meta, &old_meta, kind, &mut causes),
-        Part::Status | Part::Scale => old_meta.clone(),
+        ObjectPart::Main => next_metadata(new_meta, &old_meta, kind, &mut causes),
+        ObjectPart::Status | ObjectPart::Scale => old_meta.clone(),
     };
     match part {
-        Part::Main | Part::Scale if kind.has_status => {
+        ObjectPart::Main | ObjectPart::Scale if kind.has_status => {
             put_or_remove(&mut object, "status", current.get("status").cloned())
         }
-        Part::Main | Part::Scale => {}
-        Part::Status => {
+        ObjectPart::Main | ObjectPart::Scale => {}
+        ObjectPart::Status => {
             let status = object.remove("status");
             let rest = current.as_object().into_iter().flatten().filter(|(key, _)| *key != "status");
             object = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -131,22 +131,22 @@ pub(crate) fn prepare_update(
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
         value["metadata"]["generation"] = json!(old_meta.generation.saturating_add(1));
     }
-    author::sign(kind, &mut value, Some(current), author);
+    changed_by::sign(kind, &mut value, Some(current), author);
     let changed = differs_outside(&value, current, &["metadata"])
         || differs_outside(&value["metadata"], &current["metadata"], &["managedFields"]);
     let owned_anew = kind.tracks_owners && own(target, part, current, &mut value, &sent, changed, owners);
     let effect = if meta.is_deleting() && finalizers_left(kind, &value) == 0 {
-        Effect::Remove
+        WriteEffect::Remove
     } else if changed || owned_anew {
-        Effect::Store
+        WriteEffect::Store
     } else {
-        Effect::None
+        WriteEffect::None
     };
-    Ok(Prepared { value, warnings, effect })
+    Ok(PreparedWrite { value, warnings, effect })
 }
 
 /// The metadata of a body that has to be of the object of the URL, and to say so.
-pub(crate) fn identified(target: Target<'_>, body: &Value) -> Result<ObjectMeta, Status> {
+pub(crate) fn identified(target: ObjectTarget<'_>, body: &Value) -> Result<ObjectMeta, Status> {
     let object = shape(target, body.clone())?;
     let (meta, _) = metadata(target, &object)?;
     if meta.name.is_empty() {
@@ -159,7 +159,7 @@ pub(crate) fn identified(target: Target<'_>, body: &Value) -> Result<ObjectMeta,
 }
 
 /// Checks type and place of a body.
-fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> {
+fn shape(target: ObjectTarget<'_>, body: Value) -> Result<Map<String, Value>, Status> {
     let kind = target.kind;
     let Value::Object(mut object) = body else {
         return Err(Status::bad_request(format!(
@@ -202,7 +202,7 @@ pub(crate) fn say_type(kind: &KindInfo, object: &mut Map<String, Value>) {
 }
 
 /// Reads the metadata and compares it with the URL.
-fn metadata(target: Target<'_>, object: &Map<String, Value>) -> Result<(ObjectMeta, Vec<String>), Status> {
+fn metadata(target: ObjectTarget<'_>, object: &Map<String, Value>) -> Result<(ObjectMeta, Vec<String>), Status> {
     let kind = target.kind;
     let holder = json!({ "metadata": object.get("metadata").unwrap_or(&Value::Null) });
     let (meta, unknown) = meta::read(&holder).map_err(|cause| {
@@ -226,14 +226,14 @@ fn metadata(target: Target<'_>, object: &Map<String, Value>) -> Result<(ObjectMe
 }
 
 /// Another identity is a conflict where the object is replaced, and a fault of its metadata where it is patched.
-fn check_uid(target: Target<'_>, new: &ObjectMeta, old: &ObjectMeta) -> Result<(), Status> {
+fn check_uid(target: ObjectTarget<'_>, new: &ObjectMeta, old: &ObjectMeta) -> Result<(), Status> {
     if new.uid.is_empty() || new.uid == old.uid {
         return Ok(());
     }
     Err(Status::conflict(target.kind, target.name, &other_identity(target, &new.uid, &old.uid)))
 }
 
-fn check_revision(target: Target<'_>, new: &ObjectMeta, revision: Revision) -> Result<(), Status> {
+fn check_revision(target: ObjectTarget<'_>, new: &ObjectMeta, revision: Revision) -> Result<(), Status> {
     let kind = target.kind;
     if new.resource_version.is_empty() {
         if kind.unconditional_update {
@@ -256,8 +256,8 @@ fn check_revision(target: Target<'_>, new: &ObjectMeta, revision: Revision) -> R
 }
 
 /// In the words of Kubernetes' store, key and all.
-fn other_identity(target: Target<'_>, asked: &str, found: &str) -> String {
-    let Target { kind, namespace, name, .. } = target;
+fn other_identity(target: ObjectTarget<'_>, asked: &str, found: &str) -> String {
+    let ObjectTarget { kind, namespace, name, .. } = target;
     let group = if kind.is_custom() { format!("apiextensions.kubernetes.io/{}/", kind.group) } else { String::new() };
     let namespace = if kind.namespaced { format!("{namespace}/") } else { String::new() };
     format!(
@@ -365,8 +365,8 @@ pub(crate) fn as_patch_error(kind: &KindInfo, status: Status, patched: &Value) -
 /// Puts the entries of `metadata.managedFields` into the new object; says whether they changed by
 /// more than times. Without a change of either the stored ones stay, so that such a write is none.
 fn own(
-    target: Target<'_>,
-    part: Part,
+    target: ObjectTarget<'_>,
+    part: ObjectPart,
     current: &Value,
     value: &mut Value,
     sent: &Value,

@@ -1,11 +1,11 @@
 //! The scale subresource: how many an object is to have, for whoever knows nothing else of its kind.
 //!
-//! A [`Scale`] says where in an object of the kind the numbers are. What clients get and send is
+//! A [`ScaleSubresource`] says where in an object of the kind the numbers are. What clients get and send is
 //! autoscaling/v1's Scale; a write of it is a write of one field of the object ([`changed`]). Pure.
 
 use std::sync::{Arc, LazyLock};
 
-use firesteel_kube_types::{Cause, Scale};
+use firesteel_kube_types::{Cause, ScaleSubresource};
 use firesteel_store::Revision;
 use serde_json::{Map, Value, json};
 
@@ -13,12 +13,12 @@ use crate::{
     model::{
         field_validation::{self, FieldValidation},
         kind::KindInfo,
-        kind_parts::{Cell, Column},
+        kind_parts::{Cell, PrinterColumn},
         meta::at_path,
         schema,
         status::{self, Status},
     },
-    object::{options::Change, stored, terms::Target},
+    object::{options::ObjectUpdate, stored, terms::ObjectTarget},
 };
 
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
@@ -26,8 +26,13 @@ pub(crate) const KIND: &str = "Scale";
 
 /// What of a Scale is shown in a table.
 static SHOWN: LazyLock<Arc<KindInfo>> = LazyLock::new(|| {
-    let column =
-        |name, column_type, path| Column { name, column_type, description: "", priority: 0, cell: Cell::Path(path) };
+    let column = |name, column_type, path| PrinterColumn {
+        name,
+        column_type,
+        description: "",
+        priority: 0,
+        cell: Cell::Path(path),
+    };
     Arc::new(KindInfo {
         columns: vec![
             column("Desired", "integer", ".spec.replicas"),
@@ -82,16 +87,16 @@ pub(crate) fn shown(kind: &KindInfo, object: &Value) -> Result<Value, Status> {
 /// The object as a change of its Scale makes it. A revision and a uid that the client names become
 /// the object's, to be compared with what is stored; without them the change is made to what is there.
 pub(crate) fn changed(
-    target: Target<'_>,
+    target: ObjectTarget<'_>,
     (current, revision): (&Value, Revision),
-    change: Change<'_>,
+    change: ObjectUpdate<'_>,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let Some(paths) = target.kind.scale else { return Err(Status::no_route()) };
     let mut object = stored::shown(current.clone(), revision);
     let mut scale = match change {
-        Change::Replace(body) => body.clone(),
-        Change::Patch(patch) => {
+        ObjectUpdate::Replace(body) => body.clone(),
+        ObjectUpdate::Patch(patch) => {
             let mut scale = shown(target.kind, &object)?;
             patch.apply_to(&mut scale)?;
             scale
@@ -108,13 +113,13 @@ pub(crate) fn changed(
     Ok((object, warnings))
 }
 
-fn check(target: Target<'_>, scale: &mut Value, validation: FieldValidation) -> Result<Vec<String>, Status> {
+fn check(target: ObjectTarget<'_>, scale: &mut Value, validation: FieldValidation) -> Result<Vec<String>, Status> {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (version, kind) = (text(&scale["apiVersion"]), text(&scale["kind"]));
     if (version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
         let message =
             format!("the data ({version}, Kind={kind}) is not of the expected type ({API_VERSION}, Kind={KIND})");
-        return Err(Status::bad_request(status::plain(&message)));
+        return Err(Status::bad_request(status::one_line(&message)));
     }
     let (name, namespace) = (text(&scale["metadata"]["name"]), text(&scale["metadata"]["namespace"]));
     if !name.is_empty() && name != target.name {
@@ -136,7 +141,7 @@ fn check(target: Target<'_>, scale: &mut Value, validation: FieldValidation) -> 
 }
 
 /// What is wrong with the numbers of an object, however they got there.
-pub(crate) fn causes(scale: &Scale, object: &Value) -> Vec<Cause> {
+pub(crate) fn causes(scale: &ScaleSubresource, object: &Value) -> Vec<Cause> {
     let paths = [scale.spec_replicas, scale.status_replicas];
     let found = paths.iter().filter_map(|path| {
         let number = at_path(object, path);

@@ -2,28 +2,33 @@
 
 use std::sync::Arc;
 
-use firesteel_store::{Damage, Key};
+use firesteel_store::{Damage, ObjectKey};
 
 use crate::{
-    codec::{negotiate::Format, table::Include},
-    model::{kind::KindInfo, query::Query, selector::Selector, status::Status},
+    codec::{negotiate::ResponseFormat, table::Include},
+    model::{kind::KindInfo, query::Query, selector::ListSelector, status::Status},
     object::core::Core,
 };
 
 /// What every list and watch has.
 #[derive(Debug)]
-pub(crate) struct Selection {
+pub(crate) struct ListSelection {
     pub(crate) kind: Arc<KindInfo>,
     /// Empty for all.
     pub(crate) namespace: String,
-    pub(crate) selector: Selector,
+    pub(crate) selector: ListSelector,
     pub(crate) include: Include,
-    pub(crate) format: Format,
+    pub(crate) format: ResponseFormat,
 }
 
-impl Selection {
-    pub(crate) fn new(kind: Arc<KindInfo>, namespace: &str, query: &Query, format: Format) -> Result<Self, Status> {
-        let selector = Selector::parse(&kind, query.label_selector.as_deref(), query.field_selector.as_deref())?;
+impl ListSelection {
+    pub(crate) fn new(
+        kind: Arc<KindInfo>,
+        namespace: &str,
+        query: &Query,
+        format: ResponseFormat,
+    ) -> Result<Self, Status> {
+        let selector = ListSelector::parse(&kind, query.label_selector.as_deref(), query.field_selector.as_deref())?;
         let include = Include::parse(query.include_object.as_deref())?;
         Ok(Self { kind, namespace: namespace.into(), selector, include, format })
     }
@@ -33,7 +38,7 @@ impl Selection {
         Self {
             kind,
             namespace: self.namespace.clone(),
-            selector: Selector::default(),
+            selector: ListSelector::default(),
             include: self.include,
             format: self.format,
         }
@@ -44,7 +49,7 @@ impl Selection {
     }
 
     /// Whether an object of which only its key is known may be one that is asked for.
-    pub(crate) fn may_be(&self, key: &Key) -> bool {
+    pub(crate) fn may_be(&self, key: &ObjectKey) -> bool {
         self.selector.fields.name().is_none_or(|name| name == key.name)
     }
 

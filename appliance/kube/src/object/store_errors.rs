@@ -1,10 +1,10 @@
 //! What the store refuses or cannot do, in the API's words.
 
-use firesteel_store::{CommitError, ReadError, Revision, WatchError};
+use firesteel_store::{CommitError, Revision, StoreReadError, WatchError};
 
-use crate::{model::status::Status, object::terms::Target};
+use crate::{model::status::Status, object::terms::ObjectTarget};
 
-pub(crate) fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
+pub(crate) fn commit_failed(target: ObjectTarget<'_>, error: CommitError) -> Status {
     match error {
         CommitError::NotFound { .. } => Status::not_found(target.kind, target.name),
         CommitError::Exists { .. } => Status::already_exists(target.kind, target.name),
@@ -25,14 +25,16 @@ pub(crate) fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
     }
 }
 
-pub(crate) fn read_failed(error: ReadError) -> Status {
+pub(crate) fn read_failed(error: StoreReadError) -> Status {
     match error {
-        ReadError::Compacted { oldest } => expired(oldest),
+        StoreReadError::Compacted { oldest } => expired(oldest),
         // The store has said so in the log when it found it.
-        ReadError::Damaged(damages) => Status::damaged(&damages),
-        ReadError::Broken { .. } => Status::unreadable(format!("{error}; stop the appliance and restore a backup")),
-        ReadError::Structure(_) => Status::unreadable(error.to_string()),
-        ReadError::Future { .. } | ReadError::Database(_) | ReadError::Closed => {
+        StoreReadError::Damaged(damages) => Status::damaged(&damages),
+        StoreReadError::Broken { .. } => {
+            Status::unreadable(format!("{error}; stop the appliance and restore a backup"))
+        }
+        StoreReadError::Structure(_) => Status::unreadable(error.to_string()),
+        StoreReadError::Future { .. } | StoreReadError::Database(_) | StoreReadError::Closed => {
             tracing::error!(error = %error, "cannot read the store");
             Status::internal(error.to_string())
         }

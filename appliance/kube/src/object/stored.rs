@@ -1,7 +1,7 @@
 //! Objects as the store has them: to bytes and back, and with the revision put in.
 
 use bytes::Bytes;
-use firesteel_store::{Key, Object, Revision};
+use firesteel_store::{ObjectKey, Revision, StoredObject};
 use serde::de::{DeserializeOwned, value::MapDeserializer};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(crate) fn shown(mut value: Value, revision: Revision) -> Value {
 }
 
 /// What is known of an object that cannot be read.
-pub(crate) fn bare(kind: &KindInfo, key: &Key) -> Value {
+pub(crate) fn bare(kind: &KindInfo, key: &ObjectKey) -> Value {
     let mut object = json!({
         "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "name": key.name },
     });
@@ -59,14 +59,19 @@ pub(crate) fn encode_stored(kind: &KindInfo, value: &Value) -> Result<Bytes, Sta
 }
 
 /// A stored object as clients of this version get it.
-pub(crate) fn decode_shown(kind: &KindInfo, key: &Key, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
+pub(crate) fn decode_shown(
+    kind: &KindInfo,
+    key: &ObjectKey,
+    bytes: &Bytes,
+    revision: Revision,
+) -> Result<Value, Status> {
     Ok(shown(kind.read_stored(decode_bytes(key, bytes)?), revision))
 }
 
-pub(crate) fn decode(object: &Object) -> Result<Value, Status> {
+pub(crate) fn decode(object: &StoredObject) -> Result<Value, Status> {
     decode_bytes(&object.key, &object.value)
 }
 
-pub(crate) fn decode_bytes(key: &Key, bytes: &Bytes) -> Result<Value, Status> {
+pub(crate) fn decode_bytes(key: &ObjectKey, bytes: &Bytes) -> Result<Value, Status> {
     serde_json::from_slice(bytes).map_err(|error| Status::internal(format!("stored object {key} is not JSON: {error}")))
 }

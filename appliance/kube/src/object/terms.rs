@@ -7,7 +7,7 @@ use crate::model::{field_validation::FieldValidation, kind::KindInfo};
 
 /// The URL's part of a request on one object.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct ObjectTarget<'a> {
     pub kind: &'a KindInfo,
     /// Empty for kinds without namespaces.
     pub namespace: &'a str,
@@ -25,7 +25,7 @@ pub(crate) struct WriteTerms<'a> {
 
 /// What the outside adds to a new object.
 #[derive(Clone, Debug)]
-pub(crate) struct Birth {
+pub(crate) struct CreationStamp {
     pub(crate) now: Timestamp,
     pub(crate) uid: String,
     /// Ends a generated name.
@@ -34,7 +34,7 @@ pub(crate) struct Birth {
 
 /// Which part of an object a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectPart {
     Main,
     Status,
     /// How many there are to be. The change is made to the whole object before it comes here.
@@ -52,14 +52,14 @@ pub(crate) enum UpdateBody {
 
 /// A checked object, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedWrite {
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
-    pub(crate) effect: Effect,
+    pub(crate) effect: WriteEffect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum WriteEffect {
     /// The write changes nothing: no revision, no event.
     None,
     Store,

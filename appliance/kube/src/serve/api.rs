@@ -15,39 +15,39 @@ use crate::{
     codec::{
         body::{BODY_BYTES_MAX, Body},
         gzip,
-        negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE},
+        negotiate::{self, DISCOVERY_TYPE, OPENAPI_V2_TYPE, ResponseFormat},
     },
     model::{
-        access::{Authorizer, Caller, MastersOnly},
-        issue::Issuer,
+        access::{Authorizer, Caller, MastersAuthorizer},
+        instant_subresources::Issuer,
         kind::{self, KindInfo},
-        kind_parts::{self, Review, Writers},
+        kind_parts::{self, ReviewKind, Writers},
         query::Query,
-        route::{ObjectRoute, Route, Verb, route},
+        route::{ApiRoute, ObjectRoute, Verb, route},
         status::{self, Status},
     },
     object::{
         core::Core,
-        heavy,
+        heavy_json,
         options::WriteOrigin,
-        selection::Selection,
-        terms::{Part, Target},
+        selection::ListSelection,
+        terms::{ObjectPart, ObjectTarget},
     },
     serve::{
         discovery,
-        guard::{Guard, Pass, Wanted},
+        guard::{AccessGuard, AccessPass, ApiRequestSubject},
         impersonate, list,
         listing::send,
         logs::{self, Logs},
         openapi::Documents,
-        ready::{Remarks, ready},
+        ready::{ReadinessRemarks, ready},
         respond::{
-            Answer, document, encode, header, not_served, plain, refuse, respond, turn_away, unchanged_or_sent, warn,
-            whole,
+            ApiResponse, document, encode, header, not_served, refuse, respond, text_response, turn_away,
+            unchanged_or_sent, warn, whole,
         },
         reviews,
         timing::Timing,
-        write::{self, DeleteRefusals, Payload, Write},
+        write::{self, DeleteRefusals, RequestPayload, Write},
     },
 };
 
@@ -65,10 +65,10 @@ pub struct Api {
     /// Made when they are first asked for.
     openapi: Arc<OnceLock<Documents>>,
     timing: Timing,
-    guard: Guard,
+    guard: AccessGuard,
     issuer: Option<Arc<dyn Issuer>>,
     logs: Option<Arc<dyn Logs>>,
-    remarks: Option<Arc<dyn Remarks>>,
+    remarks: Option<Arc<dyn ReadinessRemarks>>,
 }
 
 impl Api {
@@ -77,14 +77,14 @@ impl Api {
     }
 
     pub fn with_timing(core: Core, timing: Timing) -> Self {
-        let guard = Guard::new(Arc::new(MastersOnly::default()));
+        let guard = AccessGuard::new(Arc::new(MastersAuthorizer::default()));
         Self { core, openapi: Arc::default(), timing, guard, issuer: None, logs: None, remarks: None }
     }
 
     /// The same API for whom this one lets in. Without, it is for `system:masters` alone.
     #[must_use]
     pub fn guarded(self, authorizer: Arc<dyn Authorizer>) -> Self {
-        Self { guard: Guard::new(authorizer), ..self }
+        Self { guard: AccessGuard::new(authorizer), ..self }
     }
 
     /// The same API with tokens, and whatever else is made on request.
@@ -101,7 +101,7 @@ impl Api {
 
     /// The same API, whose `/readyz` says this too.
     #[must_use]
-    pub fn remarking(self, remarks: Arc<dyn Remarks>) -> Self {
+    pub fn remarking(self, remarks: Arc<dyn ReadinessRemarks>) -> Self {
         Self { remarks: Some(remarks), ..self }
     }
 
@@ -115,10 +115,16 @@ impl Api {
     }
 
     /// Lets a caller through to a path that is beside the API, as to anything that is no object.
-    pub fn at_path(&self, caller: &Caller, method: &str, path: &str, headers: &HeaderMap) -> Result<Pass, Status> {
+    pub fn at_path(
+        &self,
+        caller: &Caller,
+        method: &str,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<AccessPass, Status> {
         let place = self.guard.enter(caller, false)?;
         let other = impersonate::wanted(headers, caller, self.guard.authorizer.as_ref())?;
-        let wanted = Wanted::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
+        let wanted = ApiRequestSubject::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
         let pass = self.guard.pass(place, (caller, other.as_ref()), wanted);
         pass.check()?;
         Ok(pass)
@@ -146,11 +152,11 @@ impl Api {
         let headers = &parts.headers;
         let route = route(parts.method.as_str(), parts.uri.path(), &query);
         let lasts = |route: &ObjectRoute| route.verb == Verb::Watch || route.subresource == LOG && query.log.follow;
-        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if lasts(route)))?;
+        let place = self.guard.enter(proven, matches!(&route, ApiRoute::Objects(route) if lasts(route)))?;
         let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
         let caller = other.as_ref().unwrap_or(proven);
-        if let Route::Objects(route) = route {
-            let wanted = Wanted::Objects(Box::new((route.clone(), query.clone())));
+        if let ApiRoute::Objects(route) = route {
+            let wanted = ApiRequestSubject::Objects(Box::new((route.clone(), query.clone())));
             let pass = self.guard.pass(place, (proven, other.as_ref()), wanted);
             pass.check()?;
             let kind = registry.find(&route.group, &route.version, &route.plural);
@@ -161,33 +167,33 @@ impl Api {
             return Ok(answer.map(|body| pass.keep(body)));
         }
         let (verb, path) = (parts.method.as_str().to_ascii_lowercase(), parts.uri.path().to_owned());
-        self.guard.pass(place, (proven, other.as_ref()), Wanted::Path { verb, path }).check()?;
+        self.guard.pass(place, (proven, other.as_ref()), ApiRequestSubject::Path { verb, path }).check()?;
         let found = match route {
             // Answered above.
-            Route::Objects(_) => None,
-            Route::Health => return Ok(plain(StatusCode::OK, "ok")),
-            Route::Ready => {
+            ApiRoute::Objects(_) => None,
+            ApiRoute::Health => return Ok(text_response(StatusCode::OK, "ok")),
+            ApiRoute::Ready => {
                 let remarks = self.remarks.as_ref().map(|remarks| remarks.remarks()).unwrap_or_default();
-                return Ok(ready(&self.core.troubles(), &remarks));
+                return Ok(ready(&self.core.problems(), &remarks));
             }
-            Route::NotFound => return Ok(not_served()),
-            Route::MethodNotAllowed => return Err(Status::method_not_allowed()),
-            Route::Version => Some(discovery::version()),
-            Route::Core | Route::Groups if wants_aggregate(headers)? => {
+            ApiRoute::NotFound => return Ok(not_served()),
+            ApiRoute::MethodNotAllowed => return Err(Status::method_not_allowed()),
+            ApiRoute::Version => Some(discovery::version()),
+            ApiRoute::Core | ApiRoute::Groups if wants_aggregate(headers)? => {
                 let core = parts.uri.path().trim_end_matches('/') == "/api";
                 return document(headers, DISCOVERY_TYPE, &discovery::aggregated(registry, core));
             }
-            Route::OpenApiV2 => {
+            ApiRoute::OpenApiV2 => {
                 let protobuf = negotiate::accept_openapi_v2(header(headers, &ACCEPT))?;
                 let media_type = if protobuf { OPENAPI_V2_TYPE } else { "application/json" };
                 return unchanged_or_sent(headers, media_type, self.openapi().v2(protobuf));
             }
-            Route::OpenApiIndex => return unchanged_or_sent(headers, "application/json", self.openapi().index()),
-            Route::OpenApi(path) => return self.openapi_v3(headers, &path, parts.uri.query().unwrap_or("")),
-            Route::Core => Some(discovery::core_versions()),
-            Route::Groups => Some(discovery::groups(registry)),
-            Route::Group(name) => discovery::group(registry, &name),
-            Route::Resources { group, version } => discovery::resources(registry, &group, &version),
+            ApiRoute::OpenApiIndex => return unchanged_or_sent(headers, "application/json", self.openapi().index()),
+            ApiRoute::OpenApi(path) => return self.openapi_v3(headers, &path, parts.uri.query().unwrap_or("")),
+            ApiRoute::Core => Some(discovery::core_versions()),
+            ApiRoute::Groups => Some(discovery::groups(registry)),
+            ApiRoute::Group(name) => discovery::group(registry, &name),
+            ApiRoute::Resources { group, version } => discovery::resources(registry, &group, &version),
         };
         found.map_or_else(|| Ok(not_served()), |value| document(headers, "application/json", &value))
     }
@@ -201,7 +207,7 @@ impl Api {
         let Some(found) = self.openapi().v3(path) else { return Ok(not_served()) };
         match query.split('&').find_map(|pair| pair.strip_prefix("hash=")).filter(|hash| !hash.is_empty()) {
             Some(hash) if hash != found.hash => {
-                let mut response = plain(StatusCode::MOVED_PERMANENTLY, "");
+                let mut response = text_response(StatusCode::MOVED_PERMANENTLY, "");
                 let url = format!("/openapi/v3/{path}?hash={}", found.hash);
                 let url = HeaderValue::from_str(&url).map_err(|error| Status::internal(error.to_string()))?;
                 response.headers_mut().insert(LOCATION, url);
@@ -222,7 +228,7 @@ impl Api {
         query: &Query,
         headers: &HeaderMap,
         body: B,
-        (caller, pass): (&Caller, &Pass),
+        (caller, pass): (&Caller, &AccessPass),
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -255,11 +261,11 @@ impl Api {
             written => written.map(|()| None)?,
         };
         let format = negotiate::accept(header(headers, &ACCEPT), false)?;
-        let selection = Selection::new(kind.clone(), &route.namespace, query, format)?;
-        let target = Target { kind: &kind, namespace: &route.namespace, name: &route.name };
+        let selection = ListSelection::new(kind.clone(), &route.namespace, query, format)?;
+        let target = ObjectTarget { kind: &kind, namespace: &route.namespace, name: &route.name };
         let payload = match route.verb {
-            Verb::Get | Verb::List | Verb::Watch => Payload::default(),
-            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => Payload {
+            Verb::Get | Verb::List | Verb::Watch => RequestPayload::default(),
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => RequestPayload {
                 media_type: negotiate::media_type(header(headers, &CONTENT_TYPE)),
                 bytes: read_body(body).await?,
                 agent: header(headers, &USER_AGENT).map(str::to_owned),
@@ -284,7 +290,7 @@ impl Api {
             Verb::Get => {
                 let (object, stored_bytes) = core.get_or_held(target).await?;
                 bytes = stored_bytes;
-                Answer::ok(heavy::CLIENTS.run(bytes, || write::show(core, &selection, part, object)).await?)
+                ApiResponse::ok(heavy_json::CLIENTS.run(bytes, || write::show(core, &selection, part, object)).await?)
             }
             Verb::Create => writing.create().await?,
             Verb::Update if route.subresource == FINALIZE => writing.finalize().await?,
@@ -296,7 +302,7 @@ impl Api {
             }
             Verb::DeleteCollection => writing.delete_collection().await?,
         };
-        heavy::CLIENTS.run(bytes, || encode(answer, format)).await
+        heavy_json::CLIENTS.run(bytes, || encode(answer, format)).await
     }
 }
 
@@ -306,7 +312,7 @@ impl Api {
             return Err(Status::method_not_allowed());
         }
         let (namespace, name) = (&route.namespace, &route.name);
-        let pod = self.core.get(Target { kind, namespace, name }).await?;
+        let pod = self.core.get(ObjectTarget { kind, namespace, name }).await?;
         let container = query.log.container(&pod)?;
         let body = match &self.logs {
             Some(logs) => {
@@ -321,7 +327,7 @@ impl Api {
 
     async fn review<B>(
         &self,
-        review: Review,
+        review: ReviewKind,
         kind: &KindInfo,
         route: &ObjectRoute,
         headers: &HeaderMap,
@@ -337,7 +343,7 @@ impl Api {
         }
         let format = answer_format(headers)?;
         let asked = read_question(kind.kind, &kind.api_version(), headers, body).await?;
-        let asking = reviews::Asking {
+        let asking = reviews::ReviewContext {
             registry: self.core.registry(),
             authorizer: self.guard.authorizer.as_ref(),
             issuer: self.issuer.as_deref(),
@@ -346,18 +352,18 @@ impl Api {
             now: self.core.now(),
         };
         let value = reviews::answer(review, kind, &asking, &asked)?;
-        encode(Answer { code: StatusCode::CREATED, ..Answer::ok(value) }, format)
+        encode(ApiResponse { code: StatusCode::CREATED, ..ApiResponse::ok(value) }, format)
     }
 
     /// A request to one object, of which nothing is stored.
     async fn request<B>(
         &self,
-        request: &kind_parts::Request,
+        request: &kind_parts::IssueSubresource,
         kind: &KindInfo,
         (route, query): (&ObjectRoute, &Query),
         headers: &HeaderMap,
         body: B,
-        pass: &Pass,
+        pass: &AccessPass,
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -369,21 +375,23 @@ impl Api {
         let format = answer_format(headers)?;
         let asked = read_question(request.kind, &request.api_version(), headers, body).await?;
         pass.check()?;
-        let target = Target { kind, namespace: &route.namespace, name: &route.name };
+        let target = ObjectTarget { kind, namespace: &route.namespace, name: &route.name };
         let object = self.core.get(target).await?;
         if query.is_dry_run("CreateOptions")? {
-            return encode(Answer { code: StatusCode::CREATED, ..Answer::ok(asked) }, format);
+            return encode(ApiResponse { code: StatusCode::CREATED, ..ApiResponse::ok(asked) }, format);
         }
         let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
-        encode(Answer { code: StatusCode::CREATED, warnings, ..Answer::ok(value) }, format)
+        encode(ApiResponse { code: StatusCode::CREATED, warnings, ..ApiResponse::ok(value) }, format)
     }
 }
 
 /// Questions and requests are shown whole, whatever form the client likes best.
-fn answer_format(headers: &HeaderMap) -> Result<Format, Status> {
+fn answer_format(headers: &HeaderMap) -> Result<ResponseFormat, Status> {
     Ok(match negotiate::accept(header(headers, &ACCEPT), false)? {
-        Format::Yaml => Format::Yaml,
-        Format::Json | Format::Table | Format::Partial | Format::Discovery => Format::Json,
+        ResponseFormat::Yaml => ResponseFormat::Yaml,
+        ResponseFormat::Json | ResponseFormat::Table | ResponseFormat::Partial | ResponseFormat::Discovery => {
+            ResponseFormat::Json
+        }
     })
 }
 
@@ -405,27 +413,27 @@ where
         }
         if asked[field] != expected {
             let message = format!("the {field} of the body is {}; expected {expected:?}", asked[field]);
-            return Err(Status::bad_request(status::plain(&message)));
+            return Err(Status::bad_request(status::one_line(&message)));
         }
     }
     Ok(asked)
 }
 
 fn wants_aggregate(headers: &HeaderMap) -> Result<bool, Status> {
-    Ok(negotiate::accept(header(headers, &ACCEPT), true)? == Format::Discovery)
+    Ok(negotiate::accept(header(headers, &ACCEPT), true)? == ResponseFormat::Discovery)
 }
 
 /// Which part of the object the path is about.
-fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
+fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<ObjectPart, Status> {
     match (route.subresource.as_str(), route.verb) {
         // Those of all namespaces are not deleted by one word, and neither are all namespaces.
         ("", Verb::DeleteCollection) if kind::is_namespace(kind) || kind.namespaced && route.namespace.is_empty() => {
             Err(Status::method_not_allowed())
         }
-        ("", _) => Ok(Part::Main),
-        ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
-        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
-        (FINALIZE, Verb::Update) if kind::is_namespace(kind) => Ok(Part::Main),
+        ("", _) => Ok(ObjectPart::Main),
+        ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(ObjectPart::Status),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(ObjectPart::Scale),
+        (FINALIZE, Verb::Update) if kind::is_namespace(kind) => Ok(ObjectPart::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
         ("scale", _) if kind.scale.is_some() => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
@@ -440,7 +448,7 @@ fn check_writer(kind: &KindInfo, verb: Verb) -> Result<(), Status> {
         (
             Writers::Controllers | Writers::ControllersButLabels,
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection,
-        ) => Err(Status::plain(
+        ) => Err(Status::with_reason(
             405,
             "MethodNotAllowed",
             format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),

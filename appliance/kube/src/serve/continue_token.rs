@@ -9,7 +9,9 @@ use firesteel_store::{Position, Revision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{codec::negotiate::Format, model::status::Status, object::selection::Selection, serve::walk::Walk};
+use crate::{
+    codec::negotiate::ResponseFormat, model::status::Status, object::selection::ListSelection, serve::walk::ListWalk,
+};
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 /// As Go reads it, which looks at no bit behind the last byte.
@@ -65,7 +67,7 @@ pub fn check_token(text: &str) {
 }
 
 /// What a list says of itself: its revision, and how to go on where it is not all.
-pub(crate) fn metadata(selection: &Selection, walk: &Walk, left: Option<u64>) -> Value {
+pub(crate) fn metadata(selection: &ListSelection, walk: &ListWalk, left: Option<u64>) -> Value {
     let revision = walk.revision().unwrap_or_default();
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if let Some(after) = walk.place().filter(|_| !walk.is_over()) {
@@ -73,7 +75,8 @@ pub(crate) fn metadata(selection: &Selection, walk: &Walk, left: Option<u64>) ->
         if let Some(left) = left {
             metadata["remainingItemCount"] = json!(left);
         }
-    } else if selection.kind.is_custom() && !matches!(selection.format, Format::Table | Format::Partial) {
+    } else if selection.kind.is_custom() && !matches!(selection.format, ResponseFormat::Table | ResponseFormat::Partial)
+    {
         // A list of custom resources says that it is complete; Kubernetes' own kinds leave it out.
         metadata["continue"] = json!("");
     }

@@ -116,7 +116,7 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
 }
 
 /// A part of a kind's objects that has a URL of its own, and what is sent and answered there.
-struct Part {
+struct Subresource {
     name: &'static str,
     group: &'static str,
     version: &'static str,
@@ -124,17 +124,17 @@ struct Part {
     verbs: &'static [&'static str],
 }
 
-fn parts(kind: &KindInfo) -> Vec<Part> {
-    let own = |name, verbs| Part { name, group: kind.group, version: kind.version, kind: kind.kind, verbs };
+fn parts(kind: &KindInfo) -> Vec<Subresource> {
+    let own = |name, verbs| Subresource { name, group: kind.group, version: kind.version, kind: kind.kind, verbs };
     let status = kind.has_status.then(|| own("status", status_verbs(kind)));
-    let scale = kind.scale.map(|_| Part {
+    let scale = kind.scale.map(|_| Subresource {
         group: "autoscaling",
         version: "v1",
         kind: scale::KIND,
         ..own("scale", status_verbs(kind))
     });
     let log = kind.has_log.then(|| own("log", &["get"]));
-    let requests = kind.requests.iter().map(|request| Part {
+    let requests = kind.requests.iter().map(|request| Subresource {
         group: request.group,
         version: request.version,
         kind: request.kind,

@@ -5,13 +5,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use bytes::Bytes;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub(crate) struct OpenApiDocument {
     pub(crate) bytes: Bytes,
     /// Changes when the document does.
     pub(crate) hash: String,
 }
 
-impl Document {
+impl OpenApiDocument {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self { hash: hash(&bytes), bytes: bytes.into() }
     }

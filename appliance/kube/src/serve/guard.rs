@@ -15,14 +15,14 @@ use tokio::{sync::watch, time::Sleep};
 
 use crate::{
     model::{
-        access::{self, Asked, Authorizer, Caller, OnObjects},
+        access::{self, AccessRequest, Authorizer, Caller, OnObjects},
         query::Query,
         route::{ObjectRoute, Verb},
         status::Status,
     },
     serve::{
         impersonate,
-        limits::{Limits, Place, Use},
+        limits::{CallerLimits, CallerPermit, PermitKind},
     },
 };
 
@@ -31,12 +31,12 @@ const UNREAD: &str = "unsafe-delete-ignore-read-errors";
 
 /// Who decides, and who has how much. Clones share both.
 #[derive(Clone, Debug)]
-pub(crate) struct Guard {
+pub(crate) struct AccessGuard {
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    limits: Arc<Limits>,
+    limits: Arc<CallerLimits>,
 }
 
-impl Guard {
+impl AccessGuard {
     pub(crate) fn new(authorizer: Arc<dyn Authorizer>) -> Self {
         Self { authorizer, limits: Arc::default() }
     }
@@ -45,51 +45,56 @@ impl Guard {
         self.limits.under_way()
     }
 
-    pub(crate) fn enter(&self, caller: &Caller, is_watch: bool) -> Result<Place, Status> {
-        self.limits.enter(&caller.name, if is_watch { Use::Watch } else { Use::Request })
+    pub(crate) fn enter(&self, caller: &Caller, is_watch: bool) -> Result<CallerPermit, Status> {
+        self.limits.enter(&caller.name, if is_watch { PermitKind::Watch } else { PermitKind::Request })
     }
 
-    fn check(&self, caller: &Caller, asked: Asked<'_>) -> Result<(), Status> {
+    fn check(&self, caller: &Caller, asked: AccessRequest<'_>) -> Result<(), Status> {
         let decision = self.authorizer.decide(caller, asked);
         if decision.allowed { Ok(()) } else { Err(access::refusal(caller, asked, &decision.reason)) }
     }
 
     fn check_route(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Result<(), Status> {
-        self.check(caller, Asked::Objects(OnObjects::of(route, query)))
+        self.check(caller, AccessRequest::Objects(OnObjects::of(route, query)))
     }
 
     /// The refusal of making the object of the route, if it were made; an apply may make it.
     pub(crate) fn refusal_to_create(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Option<Status> {
         let asked = OnObjects { verb: Verb::Create.word(), ..OnObjects::of(route, query) };
-        self.check(caller, Asked::Objects(asked)).err()
+        self.check(caller, AccessRequest::Objects(asked)).err()
     }
 
     /// The refusal of deleting the object of the route unread, which takes a right of its own beside the one to delete.
     pub(crate) fn refusal_of_unread(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Option<Status> {
         let asked = OnObjects { verb: UNREAD, ..OnObjects::of(route, query) };
-        self.check(caller, Asked::Objects(asked)).err()
+        self.check(caller, AccessRequest::Objects(asked)).err()
     }
 
     /// For a caller, who may ask as another. Nothing is checked yet.
-    pub(crate) fn pass(&self, place: Place, (proven, other): (&Caller, Option<&Caller>), wanted: Wanted) -> Pass {
+    pub(crate) fn pass(
+        &self,
+        place: CallerPermit,
+        (proven, other): (&Caller, Option<&Caller>),
+        wanted: ApiRequestSubject,
+    ) -> AccessPass {
         let (proven, other, guard) = (proven.clone(), other.cloned(), self.clone());
         let (changes, seen) = (self.authorizer.changes(), AtomicU64::new(NEVER));
-        Pass { guard, proven, other, wanted, changes, seen, _place: place }
+        AccessPass { guard, proven, other, wanted, changes, seen, _place: place }
     }
 }
 
 /// What an answer is about.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum ApiRequestSubject {
     Objects(Box<(ObjectRoute, Query)>),
     Path { verb: String, path: String },
 }
 
-impl Wanted {
-    fn check(&self, guard: &Guard, caller: &Caller) -> Result<(), Status> {
+impl ApiRequestSubject {
+    fn check(&self, guard: &AccessGuard, caller: &Caller) -> Result<(), Status> {
         match self {
             Self::Objects(asked) => guard.check_route(caller, &asked.0, &asked.1),
-            Self::Path { verb, path } => guard.check(caller, Asked::Path { verb, path }),
+            Self::Path { verb, path } => guard.check(caller, AccessRequest::Path { verb, path }),
         }
     }
 
@@ -103,27 +108,27 @@ const NEVER: u64 = u64::MAX;
 
 /// Lets a request through, and its answer to its caller for as long as he may have it.
 #[derive(Debug)]
-pub struct Pass {
-    guard: Guard,
+pub struct AccessPass {
+    guard: AccessGuard,
     proven: Caller,
     /// As whom he asked, if not as himself.
     other: Option<Caller>,
-    wanted: Wanted,
+    wanted: ApiRequestSubject,
     changes: watch::Receiver<u64>,
     /// The generation of rights in which it was last allowed.
     seen: AtomicU64,
-    _place: Place,
+    _place: CallerPermit,
 }
 
-impl Pass {
+impl AccessPass {
     /// The answer, which keeps its caller's place while it is sent. One that has no end yet is ended when its
     /// caller may not read it any more.
     pub fn keep<E: Send + 'static>(self, body: UnsyncBoxBody<Bytes, E>) -> UnsyncBoxBody<Bytes, E> {
         if body.size_hint().exact().is_some() {
             return body;
         }
-        let end = self.proven.until.map(|until| Box::pin(tokio::time::sleep(left(until))));
-        let kept = Kept { body, pass: self };
+        let end = self.proven.until.map(|until| Box::pin(tokio::time::sleep(remaining_time(until))));
+        let kept = GuardedResponse { body, pass: self };
         let frames = futures_util::stream::unfold(Some((kept, end)), |state| async {
             let (mut kept, mut end) = state?;
             let (frame, goes_on) = kept.next(end.as_mut().map(Pin::as_mut)).await?;
@@ -152,20 +157,20 @@ impl Pass {
     }
 }
 
-fn left(until: Timestamp) -> Duration {
+fn remaining_time(until: Timestamp) -> Duration {
     Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 /// An answer on its way.
-struct Kept<E> {
+struct GuardedResponse<E> {
     body: UnsyncBoxBody<Bytes, E>,
-    pass: Pass,
+    pass: AccessPass,
 }
 
 /// A frame, and whether there may be more.
 type Next<E> = Option<(Result<Frame<Bytes>, E>, bool)>;
 
-impl<E: Send> Kept<E> {
+impl<E: Send> GuardedResponse<E> {
     async fn next(&mut self, mut end: Option<Pin<&mut Sleep>>) -> Next<E> {
         loop {
             if let Err(status) = self.pass.check() {

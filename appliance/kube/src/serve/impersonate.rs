@@ -5,7 +5,7 @@
 use http::HeaderMap;
 
 use crate::model::{
-    access::{self, AUTHENTICATED, Asked, Authorizer, Caller, OnObjects, SERVICE_ACCOUNT},
+    access::{self, AUTHENTICATED, AccessRequest, Authorizer, Caller, OnObjects, SERVICE_ACCOUNT},
     status::Status,
 };
 
@@ -58,7 +58,7 @@ pub(crate) fn wanted(
 pub(crate) fn check(authorizer: &dyn Authorizer, caller: &Caller, other: &Caller) -> Result<(), Status> {
     let may = |group: &str, resource: &str, namespace: &str, name: &str| {
         let objects = OnObjects { verb: "impersonate", group, resource, subresource: "", namespace, name };
-        let asked = Asked::Objects(objects);
+        let asked = AccessRequest::Objects(objects);
         let decision = authorizer.decide(caller, asked);
         if decision.allowed { Ok(()) } else { Err(access::refusal(caller, asked, &decision.reason)) }
     };
@@ -83,13 +83,13 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::model::access::MastersOnly;
+    use crate::model::access::MastersAuthorizer;
 
     fn ask(caller: &Caller, headers: &[(&'static str, &'static str)]) -> Result<Option<Caller>, Status> {
         let header = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
-        wanted(&headers.iter().map(header).collect(), caller, &MastersOnly::default())
+        wanted(&headers.iter().map(header).collect(), caller, &MastersAuthorizer::default())
     }
 
     #[test]

@@ -16,39 +16,39 @@ const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// What a place is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum PermitKind {
     Request,
     Watch,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Limits(Mutex<HashMap<String, Held>>);
+pub(crate) struct CallerLimits(Mutex<HashMap<String, CallerUsage>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
+struct CallerUsage {
     requests: usize,
     watches: usize,
 }
 
-impl Held {
-    fn count(&mut self, what: Use) -> (&mut usize, usize) {
+impl CallerUsage {
+    fn count(&mut self, what: PermitKind) -> (&mut usize, usize) {
         match what {
-            Use::Request => (&mut self.requests, REQUESTS_PER_CALLER_MAX),
-            Use::Watch => (&mut self.watches, WATCHES_PER_CALLER_MAX),
+            PermitKind::Request => (&mut self.requests, REQUESTS_PER_CALLER_MAX),
+            PermitKind::Watch => (&mut self.watches, WATCHES_PER_CALLER_MAX),
         }
     }
 }
 
 /// One place of one caller, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    limits: Arc<Limits>,
+pub(crate) struct CallerPermit {
+    limits: Arc<CallerLimits>,
     caller: String,
-    what: Use,
+    what: PermitKind,
 }
 
-impl Limits {
-    pub(crate) fn enter(self: &Arc<Self>, caller: &str, what: Use) -> Result<Place, Status> {
+impl CallerLimits {
+    pub(crate) fn enter(self: &Arc<Self>, caller: &str, what: PermitKind) -> Result<CallerPermit, Status> {
         let mut all = self.lock();
         let mut held = all.get(caller).copied().unwrap_or_default();
         let (count, most) = held.count(what);
@@ -57,7 +57,7 @@ impl Limits {
         }
         *count += 1;
         all.insert(caller.to_owned(), held);
-        Ok(Place { limits: Arc::clone(self), caller: caller.to_owned(), what })
+        Ok(CallerPermit { limits: Arc::clone(self), caller: caller.to_owned(), what })
     }
 
     /// Requests and watches of all callers.
@@ -67,18 +67,18 @@ impl Limits {
             .fold((0, 0), |(requests, watches), held| (requests + held.requests as u64, watches + held.watches as u64))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, CallerUsage>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for CallerPermit {
     fn drop(&mut self) {
         let mut all = self.limits.lock();
         let Some(held) = all.get_mut(&self.caller) else { return };
         let (count, _) = held.count(self.what);
         *count = count.saturating_sub(1);
-        if *held == Held::default() {
+        if *held == CallerUsage::default() {
             all.remove(&self.caller);
         }
     }
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn one_caller_with_too_much_keeps_nobody_else_out() {
-        let limits = Arc::new(Limits::default());
-        let mut places: Vec<Place> =
-            (0..WATCHES_PER_CALLER_MAX).map(|_| limits.enter("a", Use::Watch).unwrap()).collect();
-        let refused = limits.enter("a", Use::Watch).map(drop).unwrap_err();
+        let limits = Arc::new(CallerLimits::default());
+        let mut places: Vec<CallerPermit> =
+            (0..WATCHES_PER_CALLER_MAX).map(|_| limits.enter("a", PermitKind::Watch).unwrap()).collect();
+        let refused = limits.enter("a", PermitKind::Watch).map(drop).unwrap_err();
         assert_eq!((refused.code, refused.retry_after_seconds()), (429, Some(RETRY_AFTER_SECONDS)));
-        assert!(limits.enter("a", Use::Request).is_ok() && limits.enter("b", Use::Watch).is_ok());
+        assert!(limits.enter("a", PermitKind::Request).is_ok() && limits.enter("b", PermitKind::Watch).is_ok());
         places.pop();
-        assert!(limits.enter("a", Use::Watch).is_ok());
+        assert!(limits.enter("a", PermitKind::Watch).is_ok());
         places.clear();
         assert!(limits.lock().is_empty(), "nothing is kept of who has gone");
     }

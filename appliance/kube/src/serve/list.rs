@@ -17,24 +17,24 @@
 use std::time::Duration;
 
 use firesteel_kube_types::Cause;
-use firesteel_store::{Object, Position, ReadError, Revision};
+use firesteel_store::{Position, Revision, StoreReadError, StoredObject};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
 use crate::{
     codec::{
-        negotiate::{Format, partial},
+        negotiate::{ResponseFormat, partial},
         table,
     },
     model::{kind::KindInfo, query::Query, status::Status},
-    object::{core::Core, selection::Selection, store_errors, stored},
+    object::{core::Core, selection::ListSelection, store_errors, stored},
     serve::{
         continue_token::Continue,
         listing::Listing,
         timing::Timing,
-        walk::Walk,
-        watch::{Start, Watch},
+        walk::ListWalk,
+        watch::{WatchRequest, WatchStart},
     },
 };
 
@@ -71,19 +71,19 @@ impl ListStart {
 
 /// The way through the objects that a deletion of many is about: that of a list of them. A revision that is to come is
 /// not waited for.
-pub(crate) fn walk_to_delete(core: &Core, query: &Query) -> Result<Walk, Status> {
+pub(crate) fn walk_to_delete(core: &Core, query: &Query) -> Result<ListWalk, Status> {
     let ListStart { asked, at, after, .. } = ListStart::read(query)?;
     let (wanted, current) = (at.or(asked).unwrap_or_default(), core.store().current());
     if wanted > current {
         return Err(Status::version_too_large(wanted.0, current.0));
     }
-    Ok(Walk::new(at, after))
+    Ok(ListWalk::new(at, after))
 }
 
 /// A list, of which the first objects are read.
 pub(crate) async fn list(
     core: &Core,
-    selection: Selection,
+    selection: ListSelection,
     query: &Query,
     future: Duration,
 ) -> Result<Listing, Status> {
@@ -97,7 +97,7 @@ pub(crate) async fn list(
     // Whoever takes any revision is sent all of it in Kubernetes, which has it in memory.
     let takes_any = asked == Some(Revision(0)) && query.continue_token.is_none();
     let limit = query.limit.filter(|_| !takes_any).unwrap_or(usize::MAX);
-    let listing = Listing::start(core, selection, Walk::new(at, after.clone()), limit, left).await;
+    let listing = Listing::start(core, selection, ListWalk::new(at, after.clone()), limit, left).await;
     listing.map_err(|status| match &after {
         _ if status.code != 410 => status,
         Some(after) => Status::expired(PAGE_EXPIRED).with_continue(Continue::encode(None, after, None)),
@@ -105,7 +105,7 @@ pub(crate) async fn list(
     })
 }
 
-pub(crate) fn values(kind: &KindInfo, objects: Vec<Object>) -> Result<Vec<Value>, Status> {
+pub(crate) fn values(kind: &KindInfo, objects: Vec<StoredObject>) -> Result<Vec<Value>, Status> {
     objects.iter().map(|object| stored::decode_shown(kind, &object.key, &object.value, object.revision)).collect()
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn values(kind: &KindInfo, objects: Vec<Object>) -> Result<Vec<Value>
 /// history is an event.
 pub(crate) async fn watch(
     core: &Core,
-    selection: Selection,
+    selection: ListSelection,
     query: &Query,
     timing: Timing,
 ) -> Result<impl Stream<Item = Result<Frame<bytes::Bytes>, std::convert::Infallible>> + Send + use<>, Status> {
@@ -124,33 +124,33 @@ pub(crate) async fn watch(
         if let Some(refusal) = selection.refusal(core, Vec::new()) {
             return Err(refusal);
         }
-        let mut walk = Walk::new(None, None);
+        let mut walk = ListWalk::new(None, None);
         // Of a crowd of objects a part is in memory at a time, and the rest when the client took it.
         let first = walk.page(core, &selection, usize::MAX).await?;
-        Start::Objects(first, walk)
+        WatchStart::Objects(first, walk)
     } else {
-        Start::After(if asked == Revision(0) { core.store().current() } else { asked })
+        WatchStart::After(if asked == Revision(0) { core.store().current() } else { asked })
     };
     let lasts = query.timeout_seconds.map_or_else(|| some_of(timing.watch), Duration::from_secs).min(timing.watch);
     let bookmarks = query.allow_watch_bookmarks.then_some(timing.bookmarks);
     let ends_initial = query.send_initial_events == Some(true);
-    let watch = Watch { core: core.clone(), selection, bookmarks, ends_initial };
+    let watch = WatchRequest { core: core.clone(), selection, bookmarks, ends_initial };
     Ok(watch.run(start, lasts).await)
 }
 
 /// A list of objects in the form that the client wants.
-pub(crate) fn show(core: &Core, selection: &Selection, metadata: Value, objects: Vec<Value>) -> Value {
+pub(crate) fn show(core: &Core, selection: &ListSelection, metadata: Value, objects: Vec<Value>) -> Value {
     let kind = &selection.kind;
     match selection.format {
-        Format::Table => table::table(kind, metadata, &objects, selection.include, core.now(), true),
-        Format::Partial => {
+        ResponseFormat::Table => table::table(kind, metadata, &objects, selection.include, core.now(), true),
+        ResponseFormat::Partial => {
             let items: Vec<Value> = objects.iter().map(partial).collect();
             json!({
                 "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
                 "metadata": metadata, "items": items,
             })
         }
-        Format::Json | Format::Yaml | Format::Discovery => json!({
+        ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery => json!({
             "apiVersion": kind.api_version(), "kind": format!("{}List", kind.kind),
             "metadata": metadata, "items": objects,
         }),
@@ -158,21 +158,21 @@ pub(crate) fn show(core: &Core, selection: &Selection, metadata: Value, objects:
 }
 
 /// One object in the form that the client wants.
-pub(crate) fn show_one(core: &Core, selection: &Selection, object: Value) -> Value {
+pub(crate) fn show_one(core: &Core, selection: &ListSelection, object: Value) -> Value {
     match selection.format {
-        Format::Table => {
+        ResponseFormat::Table => {
             let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
             table::table(&selection.kind, metadata, &[object], selection.include, core.now(), true)
         }
-        Format::Partial => partial(&object),
-        Format::Json | Format::Yaml | Format::Discovery => object,
+        ResponseFormat::Partial => partial(&object),
+        ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery => object,
     }
 }
 
 async fn wait_for(core: &Core, revision: Revision, future: Duration) -> Result<(), Status> {
     match tokio::time::timeout(future, core.store().reached(revision)).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error @ ReadError::Closed)) => Err(store_errors::read_failed(error)),
+        Ok(Err(error @ StoreReadError::Closed)) => Err(store_errors::read_failed(error)),
         Ok(Err(_)) | Err(_) => Err(Status::version_too_large(revision.0, core.store().current().0)),
     }
 }

@@ -1,7 +1,7 @@
 //! A list on its way to a client: put together from the bytes of the store, piece by piece, in any form.
 //!
 //! ```text
-//!   a few objects of the store ─► a piece of the answer ([`crate::serve::form`]) ─► the client
+//!   a few objects of the store ─► a piece of the answer ([`crate::serve::list_writer`]) ─► the client
 //!        └── the next few are read meanwhile
 //! ```
 //!
@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::Object;
+use firesteel_store::StoredObject;
 use futures_util::{Stream, StreamExt as _};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -27,28 +27,28 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::{
-    codec::{body::Body, gzip, negotiate::Format},
+    codec::{body::Body, gzip, negotiate::ResponseFormat},
     model::status::Status,
-    object::{core::Core, heavy, selection::Selection},
-    serve::{continue_token, form, respond::respond, walk::Walk},
+    object::{core::Core, heavy_json, selection::ListSelection},
+    serve::{continue_token, list_writer, respond::respond, walk::ListWalk},
 };
 
 /// Bytes of a piece, as far as objects end there. A list that is smaller is sent as a whole.
 pub(crate) const PIECE_BYTES: usize = 128 << 10;
 
 /// What is read while something is sent: the walk behind it, and the objects.
-type Ahead = (Walk, Result<Vec<Object>, Status>);
+type Ahead = (ListWalk, Result<Vec<StoredObject>, Status>);
 
 /// The rest of a list.
 #[derive(Debug)]
 pub(crate) struct Listing {
     core: Core,
-    selection: Arc<Selection>,
+    selection: Arc<ListSelection>,
     /// Behind what is read and not sent yet.
-    walk: Walk,
-    objects: std::vec::IntoIter<Object>,
-    /// What comes after the stored ones ([`crate::object::unstored`]).
-    held: Vec<Object>,
+    walk: ListWalk,
+    objects: std::vec::IntoIter<StoredObject>,
+    /// What comes after the stored ones ([`crate::object::memory_objects`]).
+    held: Vec<StoredObject>,
     /// Objects that the client still takes.
     wanted: usize,
     ahead: Option<JoinHandle<Ahead>>,
@@ -67,8 +67,8 @@ impl Listing {
     /// that is known.
     pub(crate) async fn start(
         core: &Core,
-        selection: Selection,
-        mut walk: Walk,
+        selection: ListSelection,
+        mut walk: ListWalk,
         limit: usize,
         counted: Option<u64>,
     ) -> Result<Self, Status> {
@@ -93,14 +93,14 @@ impl Listing {
         // Only a list with a limit, and without a selector, says how many are left.
         if listing.selection.selector.is_empty() && limit < usize::MAX && counted.is_none() && !listing.walk.is_over() {
             let (core, selection) = (core.clone(), Arc::clone(&listing.selection));
-            let from = Walk::new(listing.walk.revision(), before.place());
+            let from = ListWalk::new(listing.walk.revision(), before.place());
             listing.count = Some(tokio::spawn(async move { from.count(&core, &selection).await }));
         }
         listing.take(first);
         Ok(listing)
     }
 
-    pub(crate) fn format(&self) -> Format {
+    pub(crate) fn format(&self) -> ResponseFormat {
         self.selection.format
     }
 
@@ -119,7 +119,7 @@ impl Listing {
             Err(status) => {
                 tracing::warn!(error = %status.message, "a list ends in the middle");
                 self.is_over = true;
-                form::cut(self.format()).map(Bytes::from)
+                list_writer::cut(self.format()).map(Bytes::from)
             }
         }
     }
@@ -140,13 +140,13 @@ impl Listing {
     async fn fill(&mut self) -> Result<Vec<u8>, Status> {
         let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
         if !self.is_begun {
-            form::begin(&mut out, &self.selection)?;
+            list_writer::begin(&mut out, &self.selection)?;
         }
         loop {
             for object in self.objects.by_ref() {
                 let is_first = !std::mem::replace(&mut self.is_begun, true);
-                let write = || form::item(&mut out, &self.selection, self.now, &object, is_first);
-                heavy::CLIENTS.run(object.value.len(), write).await?;
+                let write = || list_writer::item(&mut out, &self.selection, self.now, &object, is_first);
+                heavy_json::CLIENTS.run(object.value.len(), write).await?;
                 if out.len() >= PIECE_BYTES {
                     return Ok(out);
                 }
@@ -158,10 +158,10 @@ impl Listing {
         let rest = if self.walk.is_over() { std::mem::take(&mut self.held) } else { Vec::new() };
         for object in rest {
             let is_first = !std::mem::replace(&mut self.is_begun, true);
-            form::item(&mut out, &self.selection, self.now, &object, is_first)?;
+            list_writer::item(&mut out, &self.selection, self.now, &object, is_first)?;
         }
         let metadata = self.metadata().await;
-        form::end(&mut out, &self.selection, &metadata, self.is_begun)?;
+        list_writer::end(&mut out, &self.selection, &metadata, self.is_begun)?;
         self.is_over = true;
         Ok(out)
     }
@@ -176,7 +176,7 @@ impl Listing {
     }
 
     /// Takes what was read, and begins to read what is after it.
-    fn take(&mut self, objects: Vec<Object>) {
+    fn take(&mut self, objects: Vec<StoredObject>) {
         self.wanted -= objects.len();
         self.read += objects.len() as u64;
         self.objects = objects.into_iter();
@@ -210,6 +210,6 @@ pub(crate) async fn send(mut listing: Listing) -> Result<Response<Body>, Status>
     }
     let pieces = futures_util::stream::iter([Ok(Frame::data(first))]).chain(listing.pieces());
     let mut response = respond(StatusCode::OK, media_type, StreamBody::new(pieces).boxed_unsync());
-    response.extensions_mut().insert(gzip::Long);
+    response.extensions_mut().insert(gzip::UnknownLength);
     Ok(response)
 }

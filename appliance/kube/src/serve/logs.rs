@@ -1,7 +1,7 @@
 //! `kubectl logs`: the lines of a pod's container, as text. Where they come from is the owner's
 //! matter ([`Logs`]); what of them is asked for is decided here, without a clock.
 
-pub use crate::model::log_options::{Line, LogOptions};
+pub use crate::model::log_options::{LogOptions, PodLogLine};
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ pub type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Where lines are kept. What is not kept any more is left out.
 pub trait Logs: fmt::Debug + Send + Sync {
     /// The lines of a pod's container after a number, oldest first.
-    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<Line>;
+    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<PodLogLine>;
 
     /// Ends when there may be a line after a number; may end early.
     fn more(&self, pod: &Pod<'_>, after: u64) -> Waiting;
@@ -41,12 +41,12 @@ pub struct Pod<'a> {
 
 /// The lines on their way to one client. It takes them as fast as it likes; those that are not kept
 /// so long it does not get.
-struct Reading {
+struct PodLogStream {
     logs: Arc<dyn Logs>,
     /// Namespace, name, container.
     pod: [String; 3],
     options: LogOptions,
-    queue: VecDeque<Line>,
+    queue: VecDeque<PodLogLine>,
     after: u64,
     bytes_left: u64,
     end: Instant,
@@ -59,7 +59,7 @@ pub(crate) fn body(logs: Arc<dyn Logs>, pod: Pod<'_>, options: LogOptions, now: 
     let queue = options.select(lines, now).into();
     let bytes_left = options.limit_bytes.unwrap_or(u64::MAX);
     let pod = [pod.namespace, pod.name, pod.container].map(str::to_owned);
-    let reading = Reading { logs, pod, options, queue, after, bytes_left, end: Instant::now() + lasts };
+    let reading = PodLogStream { logs, pod, options, queue, after, bytes_left, end: Instant::now() + lasts };
     let frames = futures_util::stream::unfold(reading, |mut reading| async {
         let text = reading.next().await?;
         Some((Ok::<_, Infallible>(Frame::data(text)), reading))
@@ -67,7 +67,7 @@ pub(crate) fn body(logs: Arc<dyn Logs>, pod: Pod<'_>, options: LogOptions, now: 
     StreamBody::new(frames).boxed_unsync()
 }
 
-impl Reading {
+impl PodLogStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.bytes_left == 0 {
@@ -103,16 +103,16 @@ mod tests {
     use std::sync::Mutex;
     use tokio::sync::Notify;
 
-    fn line(number: u64) -> Line {
+    fn line(number: u64) -> PodLogLine {
         let at = Timestamp::from_second(i64::try_from(number).unwrap() * 10).unwrap();
-        Line { number, at, text: format!("line {number}") }
+        PodLogLine { number, at, text: format!("line {number}") }
     }
 
     #[derive(Debug, Default)]
-    struct Kept(Mutex<Vec<Line>>, Arc<Notify>);
+    struct Kept(Mutex<Vec<PodLogLine>>, Arc<Notify>);
 
     impl Logs for Kept {
-        fn lines(&self, _: &Pod<'_>, after: u64) -> Vec<Line> {
+        fn lines(&self, _: &Pod<'_>, after: u64) -> Vec<PodLogLine> {
             self.0.lock().unwrap().iter().filter(|line| line.number > after).cloned().collect()
         }
 

@@ -7,11 +7,11 @@ use http::{Response, StatusCode};
 
 use crate::{
     codec::body::Body,
-    serve::respond::{plain, respond, whole},
+    serve::respond::{respond, text_response, whole},
 };
 
 /// Looks for what is not as it should be, and keeps no request from being answered.
-pub trait Remarks: fmt::Debug + Send + Sync {
+pub trait ReadinessRemarks: fmt::Debug + Send + Sync {
     /// A line each: what it is about, a colon, what is wrong and what to do.
     fn remarks(&self) -> Vec<String>;
 }
@@ -22,7 +22,7 @@ pub(crate) fn ready(troubles: &[String], remarks: &[String]) -> Response<Body> {
     let lines = |prefix: &str, all: &[String]| all.iter().map(|why| format!("[-]{prefix}{why}\n")).collect::<String>();
     let remarked = lines("", remarks);
     if troubles.is_empty() && remarks.is_empty() {
-        return plain(StatusCode::OK, "ok");
+        return text_response(StatusCode::OK, "ok");
     }
     let (code, text) = if troubles.is_empty() {
         (StatusCode::OK, format!("ok\n{remarked}"))

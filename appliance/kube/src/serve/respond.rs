@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::{
     codec::{
         body::Body,
-        negotiate::{self, Format},
+        negotiate::{self, ResponseFormat},
     },
     model::status::Status,
-    serve::document::{self, Document},
+    serve::document::{self, OpenApiDocument},
 };
 
 /// Warnings that are sent with one answer, and bytes of each: some clients drop answers with more
@@ -24,7 +24,7 @@ const WARNING_BYTES_MAX: usize = 256;
 
 /// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct ResponseAuditNote {
     /// Of a refusal: "NotFound", "Conflict", …
     pub reason: &'static str,
     /// Of an object that was made.
@@ -35,7 +35,7 @@ pub struct Told {
 }
 
 /// An answer before it is turned into bytes.
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) code: StatusCode,
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
     pub(crate) text: Option<Bytes>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn ok(value: Value) -> Self {
         Self { code: StatusCode::OK, value, warnings: Vec::new(), text: None }
     }
@@ -53,10 +53,10 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-pub(crate) fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
+pub(crate) fn encode(answer: ApiResponse, format: ResponseFormat) -> Result<Response<Body>, Status> {
     let bytes = match format {
-        Format::Yaml => negotiate::yaml(&answer.value)?.into(),
-        Format::Json | Format::Table | Format::Partial | Format::Discovery => {
+        ResponseFormat::Yaml => negotiate::yaml(&answer.value)?.into(),
+        ResponseFormat::Json | ResponseFormat::Table | ResponseFormat::Partial | ResponseFormat::Discovery => {
             answer.text.unwrap_or_else(|| answer.value.to_string().into())
         }
     };
@@ -65,7 +65,7 @@ pub(crate) fn encode(answer: Answer, format: Format) -> Result<Response<Body>, S
         let name =
             ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
         let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
-        response.extensions_mut().insert(Told { made, ..Told::default() });
+        response.extensions_mut().insert(ResponseAuditNote { made, ..ResponseAuditNote::default() });
     }
     warn(&mut response, &answer.warnings);
     Ok(response)
@@ -98,13 +98,13 @@ fn warning_text(text: &str) -> String {
 pub(crate) fn document(headers: &HeaderMap, media_type: &'static str, value: &Value) -> Result<Response<Body>, Status> {
     let bytes = Bytes::from(value.to_string());
     let hash = document::hash(&bytes);
-    unchanged_or_sent(headers, media_type, &Document { bytes, hash })
+    unchanged_or_sent(headers, media_type, &OpenApiDocument { bytes, hash })
 }
 
 pub(crate) fn unchanged_or_sent(
     headers: &HeaderMap,
     media_type: &'static str,
-    document: &Document,
+    document: &OpenApiDocument,
 ) -> Result<Response<Body>, Status> {
     let etag = format!("\"{}\"", document.hash);
     let known = header(headers, &IF_NONE_MATCH) == Some(etag.as_str());
@@ -120,7 +120,11 @@ pub(crate) fn unchanged_or_sent(
 /// Of what was not begun.
 pub(crate) fn turn_away(status: &Status) -> Response<Body> {
     let mut response = refuse(status);
-    response.extensions_mut().insert(Told { reason: status.reason, is_turned_away: true, ..Told::default() });
+    response.extensions_mut().insert(ResponseAuditNote {
+        reason: status.reason,
+        is_turned_away: true,
+        ..ResponseAuditNote::default()
+    });
     response
 }
 
@@ -130,15 +134,15 @@ pub(crate) fn refuse(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response.extensions_mut().insert(Told { reason: status.reason, ..Told::default() });
+    response.extensions_mut().insert(ResponseAuditNote { reason: status.reason, ..ResponseAuditNote::default() });
     response
 }
 
 pub(crate) fn not_served() -> Response<Body> {
-    plain(StatusCode::NOT_FOUND, "404 page not found\n")
+    text_response(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-pub(crate) fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
+pub(crate) fn text_response(code: StatusCode, text: &'static str) -> Response<Body> {
     respond(code, "text/plain; charset=utf-8", whole(text.into()))
 }
 

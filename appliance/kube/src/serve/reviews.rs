@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     model::{
-        access::{Asked, Authorizer, Caller, Decision, OnObjects, Rule},
-        issue::Issuer,
+        access::{AccessDecision, AccessRequest, AccessRule, Authorizer, Caller, OnObjects},
+        instant_subresources::Issuer,
         kind::KindInfo,
-        kind_parts::{Review, Writers},
+        kind_parts::{ReviewKind, Writers},
         registry::Registry,
         status::Status,
     },
@@ -22,7 +22,7 @@ use crate::{
 const GROUPS_MAX: usize = 64;
 
 /// Who asks, and of what server.
-pub(crate) struct Asking<'a> {
+pub(crate) struct ReviewContext<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) authorizer: &'a dyn Authorizer,
     pub(crate) issuer: Option<&'a dyn Issuer>,
@@ -33,15 +33,20 @@ pub(crate) struct Asking<'a> {
 }
 
 /// The question with its answer.
-pub(crate) fn answer(review: Review, kind: &KindInfo, asking: &Asking<'_>, asked: &Value) -> Result<Value, Status> {
+pub(crate) fn answer(
+    review: ReviewKind,
+    kind: &KindInfo,
+    asking: &ReviewContext<'_>,
+    asked: &Value,
+) -> Result<Value, Status> {
     let spec = &asked["spec"];
     let status = match review {
-        Review::Access => access(kind, asking, asking.caller, spec)?,
-        Review::Rules => rules(&asking.authorizer.rules(asking.caller, spec["namespace"].as_str().unwrap_or(""))),
+        ReviewKind::Access => access(kind, asking, asking.caller, spec)?,
+        ReviewKind::Rules => rules(&asking.authorizer.rules(asking.caller, spec["namespace"].as_str().unwrap_or(""))),
         // Everybody who gets here is known.
-        Review::Subject => json!({ "userInfo": asking.caller.to_value() }),
-        Review::SubjectAccess => access(kind, asking, &subject(kind, spec)?, spec)?,
-        Review::LocalSubjectAccess => {
+        ReviewKind::Subject => json!({ "userInfo": asking.caller.to_value() }),
+        ReviewKind::SubjectAccess => access(kind, asking, &subject(kind, spec)?, spec)?,
+        ReviewKind::LocalSubjectAccess => {
             let namespace = &spec["resourceAttributes"]["namespace"];
             if *namespace != asking.namespace {
                 let detail = format!("must match metadata.namespace: {}", asking.namespace);
@@ -50,7 +55,7 @@ pub(crate) fn answer(review: Review, kind: &KindInfo, asking: &Asking<'_>, asked
             }
             access(kind, asking, &subject(kind, spec)?, spec)?
         }
-        Review::Token => token(kind, asking, spec)?,
+        ReviewKind::Token => token(kind, asking, spec)?,
     };
     let mut metadata = json!({ "creationTimestamp": null });
     if kind.namespaced {
@@ -58,7 +63,7 @@ pub(crate) fn answer(review: Review, kind: &KindInfo, asking: &Asking<'_>, asked
     }
     let mut answer =
         json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "status": status });
-    if review != Review::Subject {
+    if review != ReviewKind::Subject {
         answer["spec"] = spec.clone();
     }
     Ok(answer)
@@ -82,7 +87,7 @@ fn subject(kind: &KindInfo, spec: &Value) -> Result<Caller, Status> {
     Ok(Caller { name: name.into(), uid, groups, ..Caller::default() })
 }
 
-fn access(kind: &KindInfo, asking: &Asking<'_>, caller: &Caller, spec: &Value) -> Result<Value, Status> {
+fn access(kind: &KindInfo, asking: &ReviewContext<'_>, caller: &Caller, spec: &Value) -> Result<Value, Status> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let text = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or("").to_owned();
     let decision = match (resource.is_object(), path.is_object()) {
@@ -103,8 +108,8 @@ fn access(kind: &KindInfo, asking: &Asking<'_>, caller: &Caller, spec: &Value) -
             let (verb, path) = (text(path, "verb"), text(path, "path"));
             match verb.as_str() {
                 // The server has nothing there that could be changed.
-                "get" | "head" => asking.authorizer.decide(caller, Asked::Path { verb: &verb, path: &path }),
-                _ => Decision::deny(),
+                "get" | "head" => asking.authorizer.decide(caller, AccessRequest::Path { verb: &verb, path: &path }),
+                _ => AccessDecision::deny(),
             }
         }
         _ => {
@@ -120,8 +125,8 @@ fn access(kind: &KindInfo, asking: &Asking<'_>, caller: &Caller, spec: &Value) -
     Ok(status)
 }
 
-fn on_objects(asking: &Asking<'_>, caller: &Caller, asked: OnObjects<'_>) -> Decision {
-    let decision = asking.authorizer.decide(caller, Asked::Objects(asked));
+fn on_objects(asking: &ReviewContext<'_>, caller: &Caller, asked: OnObjects<'_>) -> AccessDecision {
+    let decision = asking.authorizer.decide(caller, AccessRequest::Objects(asked));
     let mut kinds = asking.registry.kinds().iter();
     let by_server_alone = kinds.any(|kind| {
         (kind.group, kind.plural) == (asked.group, asked.resource)
@@ -129,13 +134,16 @@ fn on_objects(asking: &Asking<'_>, caller: &Caller, asked: OnObjects<'_>) -> Dec
             && !discovery::verbs(kind).contains(&asked.verb)
     });
     if decision.allowed && by_server_alone {
-        return Decision { reason: "these objects are written by this server alone".into(), ..Decision::deny() };
+        return AccessDecision {
+            reason: "these objects are written by this server alone".into(),
+            ..AccessDecision::deny()
+        };
     }
     decision
 }
 
 /// A rule about objects and one about paths have forms of their own.
-fn rules(rules: &[Rule]) -> Value {
+fn rules(rules: &[AccessRule]) -> Value {
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in rules {
         if rule.paths.is_empty() {
@@ -147,7 +155,7 @@ fn rules(rules: &[Rule]) -> Value {
     json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
 }
 
-fn token(kind: &KindInfo, asking: &Asking<'_>, spec: &Value) -> Result<Value, Status> {
+fn token(kind: &KindInfo, asking: &ReviewContext<'_>, spec: &Value) -> Result<Value, Status> {
     let Some(token) = spec["token"].as_str().filter(|token| !token.is_empty()) else {
         let cause = Cause::required("spec.token", "");
         return Err(Status::invalid(AUTHENTICATION, kind.kind, "", vec![cause]));

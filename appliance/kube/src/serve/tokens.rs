@@ -49,7 +49,7 @@ impl fmt::Debug for TokenKey {
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claims {
+pub struct ServiceAccountClaims {
     pub namespace: String,
     pub name: String,
     /// Of the service account: another one of its name is somebody else.
@@ -60,7 +60,7 @@ pub struct Claims {
     pub id: String,
 }
 
-impl Claims {
+impl ServiceAccountClaims {
     /// Whom the token speaks for, as Kubernetes describes him.
     pub fn caller(&self) -> Caller {
         let group = format!("system:serviceaccounts:{}", self.namespace);
@@ -77,7 +77,7 @@ impl Claims {
 
 /// Why a token is not good. Never shows any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
+pub enum ServiceAccountTokenError {
     #[error("the token is none of this server")]
     Foreign,
     #[error("the token has expired")]
@@ -87,26 +87,26 @@ pub enum TokenError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Payload {
+struct TokenPayload {
     aud: Vec<String>,
     exp: i64,
     iat: i64,
     iss: String,
     jti: String,
     #[serde(rename = "kubernetes.io")]
-    kubernetes: Account,
+    kubernetes: KubernetesClaims,
     nbf: i64,
     sub: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Account {
+struct KubernetesClaims {
     namespace: String,
-    serviceaccount: Named,
+    serviceaccount: TokenObjectClaim,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Named {
+struct TokenObjectClaim {
     name: String,
     uid: String,
 }
@@ -127,7 +127,7 @@ impl TokenKey {
         let (spec, warnings) = check(&asked["spec"])?;
         let text = |key: &str| account["metadata"][key].as_str().unwrap_or_default().to_owned();
         let expires = now + SignedDuration::from_secs(spec.seconds);
-        let claims = Claims {
+        let claims = ServiceAccountClaims {
             namespace: text("namespace"),
             name: text("name"),
             uid: text("uid"),
@@ -150,16 +150,16 @@ impl TokenKey {
         Ok((answer, warnings))
     }
 
-    fn sign(&self, claims: &Claims, now: Timestamp) -> String {
-        let payload = Payload {
+    fn sign(&self, claims: &ServiceAccountClaims, now: Timestamp) -> String {
+        let payload = TokenPayload {
             aud: claims.audiences.clone(),
             exp: claims.expires.as_second(),
             iat: now.as_second(),
             iss: ISSUER.into(),
             jti: claims.id.clone(),
-            kubernetes: Account {
+            kubernetes: KubernetesClaims {
                 namespace: claims.namespace.clone(),
-                serviceaccount: Named { name: claims.name.clone(), uid: claims.uid.clone() },
+                serviceaccount: TokenObjectClaim { name: claims.name.clone(), uid: claims.uid.clone() },
             },
             nbf: now.as_second(),
             sub: format!("{SERVICE_ACCOUNT}{}:{}", claims.namespace, claims.name),
@@ -172,38 +172,38 @@ impl TokenKey {
 
     /// What a token says, if this server made it and it is good now. Whether its account still exists is
     /// for the caller to find out.
-    pub fn read(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
+    pub fn read(&self, token: &str, now: Timestamp) -> Result<ServiceAccountClaims, ServiceAccountTokenError> {
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(TokenError::Foreign);
+            return Err(ServiceAccountTokenError::Foreign);
         }
-        let (signed, tag) = token.rsplit_once('.').ok_or(TokenError::Foreign)?;
-        let tag = BASE64.decode(tag).map_err(|_| TokenError::Foreign)?;
-        hmac::verify(&self.0, signed.as_bytes(), &tag).map_err(|_| TokenError::Foreign)?;
-        let (header, payload) = signed.split_once('.').ok_or(TokenError::Foreign)?;
-        let payload = BASE64.decode(payload).map_err(|_| TokenError::Foreign)?;
-        let payload: Payload = serde_json::from_slice(&payload).map_err(|_| TokenError::Foreign)?;
-        let at = |second| Timestamp::from_second(second).map_err(|_| TokenError::Foreign);
+        let (signed, tag) = token.rsplit_once('.').ok_or(ServiceAccountTokenError::Foreign)?;
+        let tag = BASE64.decode(tag).map_err(|_| ServiceAccountTokenError::Foreign)?;
+        hmac::verify(&self.0, signed.as_bytes(), &tag).map_err(|_| ServiceAccountTokenError::Foreign)?;
+        let (header, payload) = signed.split_once('.').ok_or(ServiceAccountTokenError::Foreign)?;
+        let payload = BASE64.decode(payload).map_err(|_| ServiceAccountTokenError::Foreign)?;
+        let payload: TokenPayload = serde_json::from_slice(&payload).map_err(|_| ServiceAccountTokenError::Foreign)?;
+        let at = |second| Timestamp::from_second(second).map_err(|_| ServiceAccountTokenError::Foreign);
         let (begins, expires) = (at(payload.nbf)?, at(payload.exp)?);
         if header != BASE64.encode(HEADER) || payload.iss != ISSUER {
-            return Err(TokenError::Foreign);
+            return Err(ServiceAccountTokenError::Foreign);
         }
         if expires <= now {
-            return Err(TokenError::Expired);
+            return Err(ServiceAccountTokenError::Expired);
         }
         if begins > now + LEEWAY {
-            return Err(TokenError::Early);
+            return Err(ServiceAccountTokenError::Early);
         }
-        let Account { namespace, serviceaccount: Named { name, uid } } = payload.kubernetes;
-        Ok(Claims { namespace, name, uid, audiences: payload.aud, expires, id: payload.jti })
+        let KubernetesClaims { namespace, serviceaccount: TokenObjectClaim { name, uid } } = payload.kubernetes;
+        Ok(ServiceAccountClaims { namespace, name, uid, audiences: payload.aud, expires, id: payload.jti })
     }
 }
 
-struct Spec {
+struct TokenRequestSpec {
     audiences: Vec<String>,
     seconds: i64,
 }
 
-fn check(spec: &Value) -> Result<(Spec, Vec<String>), Status> {
+fn check(spec: &Value) -> Result<(TokenRequestSpec, Vec<String>), Status> {
     let mut causes = Vec::new();
     let mut warnings = Vec::new();
     let audiences: Vec<String> = match &spec["audiences"] {
@@ -241,7 +241,7 @@ fn check(spec: &Value) -> Result<(Spec, Vec<String>), Status> {
         return Err(refused(causes));
     }
     let audiences = if audiences.is_empty() { vec![ISSUER.to_owned()] } else { audiences };
-    Ok((Spec { audiences, seconds }, warnings))
+    Ok((TokenRequestSpec { audiences, seconds }, warnings))
 }
 
 fn refused(causes: Vec<Cause>) -> Status {
@@ -286,9 +286,9 @@ mod tests {
         assert_eq!(claims.audiences, [ISSUER]);
         let last = now() + SignedDuration::from_secs(3599);
         assert!(key.read(token, last).is_ok());
-        assert_eq!(key.read(token, last + SignedDuration::from_secs(1)), Err(TokenError::Expired));
-        assert_eq!(key.read(token, now() - SignedDuration::from_secs(61)), Err(TokenError::Early));
-        assert_eq!(TokenKey::new(&[8; 32]).read(token, now()), Err(TokenError::Foreign), "another key");
+        assert_eq!(key.read(token, last + SignedDuration::from_secs(1)), Err(ServiceAccountTokenError::Expired));
+        assert_eq!(key.read(token, now() - SignedDuration::from_secs(61)), Err(ServiceAccountTokenError::Early));
+        assert_eq!(TokenKey::new(&[8; 32]).read(token, now()), Err(ServiceAccountTokenError::Foreign), "another key");
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in ".{0,200}") {
-            prop_assert_eq!(TokenKey::new(&[7; 32]).read(&text, now()), Err(TokenError::Foreign));
+            prop_assert_eq!(TokenKey::new(&[7; 32]).read(&text, now()), Err(ServiceAccountTokenError::Foreign));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A way through the objects of a kind, page by page.
 
-use firesteel_store::{GroupResource, Object, PageRead, Position, Range, Revision};
+use firesteel_store::{GroupResource, ListRange, PageRead, Position, Revision, StoredObject};
 
 use crate::{
     model::status::Status,
-    object::{core::Core, raw, selection::Selection, store_errors},
+    object::{core::Core, selection::ListSelection, store_errors, stored_object},
 };
 
 /// Objects read from the store at once: few, so that a list of many is not in memory as a whole. With a
@@ -14,7 +14,7 @@ const SELECTED_PAGE: usize = 500;
 
 /// A way through the objects of a kind, all as of one revision.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct ListWalk {
     /// `None` before the first page: the newest.
     at: Option<Revision>,
     after: Option<Position>,
@@ -22,7 +22,7 @@ pub(crate) struct Walk {
     more: bool,
 }
 
-impl Walk {
+impl ListWalk {
     pub(crate) fn new(at: Option<Revision>, after: Option<Position>) -> Self {
         Self { at, after, more: true }
     }
@@ -40,13 +40,13 @@ impl Walk {
         self.after.clone()
     }
 
-    /// The next objects that match, at most `most`. May be none of many: [`Walk::is_over`] tells.
+    /// The next objects that match, at most `most`. May be none of many: [`ListWalk::is_over`] tells.
     pub(crate) async fn page(
         &mut self,
         core: &Core,
-        selection: &Selection,
+        selection: &ListSelection,
         most: usize,
-    ) -> Result<Vec<Object>, Status> {
+    ) -> Result<Vec<StoredObject>, Status> {
         let kind = &selection.kind;
         // Without a selector each object read is one found: no more than are missing are read.
         let count = if selection.selector.is_empty() { PAGE.min(most) } else { SELECTED_PAGE };
@@ -63,7 +63,7 @@ impl Walk {
         let mut found = Vec::with_capacity(unread.min(most));
         for object in page.items {
             unread -= 1;
-            let matches = raw::matches(kind, &selection.selector, &object)?;
+            let matches = stored_object::matches(kind, &selection.selector, &object)?;
             let is_last = matches && found.len() + 1 == most;
             if is_last {
                 self.after = Some(object.key.position());
@@ -83,12 +83,12 @@ impl Walk {
     }
 
     /// How many objects there are after the place where it stands, matching or not.
-    pub(crate) async fn count(&self, core: &Core, selection: &Selection) -> Result<u64, Status> {
+    pub(crate) async fn count(&self, core: &Core, selection: &ListSelection) -> Result<u64, Status> {
         let resource = selection.kind.stored_resource();
         core.store().count(self.rest(&resource, selection)).await.map_err(store_errors::read_failed)
     }
 
-    fn rest<'a>(&'a self, kind: &'a GroupResource, selection: &'a Selection) -> Range<'a> {
-        Range { kind, namespace: selection.namespace(), at: self.at, after: self.after.as_ref() }
+    fn rest<'a>(&'a self, kind: &'a GroupResource, selection: &'a ListSelection) -> ListRange<'a> {
+        ListRange { kind, namespace: selection.namespace(), at: self.at, after: self.after.as_ref() }
     }
 }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Events come from the store's rings, which all watches share, and so do the lines that tell them
-//! ([`crate::object::raw::Lines`]): however many watch, an event is written once. A client that takes its
-//! lines too slowly is at most one page or one event of memory here; when the events that it has not
+//! ([`crate::object::stored_object::WatchEventLines`]): however many watch, an event is written once. A client that
+//! takes its lines too slowly is at most one page or one event of memory here; when the events that it has not
 //! taken are too many it is cut off, and resumes from its revision.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_store::{EventStream, Key, Object, Revision, Shared, WatchError};
+use firesteel_store::{EventStream, HubEvent, ObjectKey, Revision, StoredObject, WatchError};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde_json::{Value, json};
@@ -22,17 +22,17 @@ use tokio::time::{Instant, Interval};
 
 use crate::{
     codec::{
-        negotiate::{Format, partial},
+        negotiate::{ResponseFormat, partial},
         table,
     },
     model::status::Status,
     object::{
         core::Core,
-        raw::{self, Lines, Told},
-        selection::Selection,
+        selection::ListSelection,
         store_errors, stored,
+        stored_object::{self, WatchEventLines, WatchEventType},
     },
-    serve::walk::Walk,
+    serve::walk::ListWalk,
 };
 
 /// An interval of no length is none.
@@ -40,9 +40,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// One client's watch.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct WatchRequest {
     pub(crate) core: Core,
-    pub(crate) selection: Selection,
+    pub(crate) selection: ListSelection,
     /// How often the client is told how far it is when nothing happens, if it asked for that.
     pub(crate) bookmarks: Option<Duration>,
     /// The client asked for an end of the objects of now.
@@ -51,48 +51,48 @@ pub(crate) struct Watch {
 
 /// Where a watch begins.
 #[derive(Debug)]
-pub(crate) enum Start {
+pub(crate) enum WatchStart {
     /// With the objects of now, of which these are the first.
-    Objects(Vec<Object>, Walk),
+    Objects(Vec<StoredObject>, ListWalk),
     After(Revision),
 }
 
-struct Running {
-    watch: Watch,
+struct WatchStream {
+    watch: WatchRequest,
     queue: VecDeque<Bytes>,
-    phase: Phase,
+    phase: WatchPhase,
     deadline: Instant,
     ticks: Interval,
     columns_sent: bool,
 }
 
-enum Phase {
-    Objects(Walk),
+enum WatchPhase {
+    Objects(ListWalk),
     Events(EventStream),
     Over,
 }
 
-impl Watch {
+impl WatchRequest {
     /// The lines. What goes wrong on the way is an event too, the last one.
     pub(crate) async fn run(
         self,
-        start: Start,
+        start: WatchStart,
         timeout: Duration,
     ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + use<> {
         let now = Instant::now();
         // Not read where the client asked for none.
         let pause = self.bookmarks.unwrap_or(timeout).max(SHORTEST_PAUSE);
-        let mut running = Running {
+        let mut running = WatchStream {
             watch: self,
             queue: VecDeque::new(),
-            phase: Phase::Over,
+            phase: WatchPhase::Over,
             deadline: now + timeout,
             ticks: tokio::time::interval_at(now + pause, pause),
             columns_sent: false,
         };
         match start {
-            Start::Objects(first, walk) => running.objects(first, walk).await,
-            Start::After(revision) => running.follow(revision).await,
+            WatchStart::Objects(first, walk) => running.objects(first, walk).await,
+            WatchStart::After(revision) => running.follow(revision).await,
         }
         futures_util::stream::unfold(running, |mut running| async {
             let line = running.next().await?;
@@ -101,35 +101,35 @@ impl Watch {
     }
 }
 
-impl Running {
+impl WatchStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(line) = self.queue.pop_front() {
                 return Some(line);
             }
-            match std::mem::replace(&mut self.phase, Phase::Over) {
-                Phase::Objects(mut walk) => {
+            match std::mem::replace(&mut self.phase, WatchPhase::Over) {
+                WatchPhase::Objects(mut walk) => {
                     match walk.page(&self.watch.core, &self.watch.selection, usize::MAX).await {
                         Ok(objects) => self.objects(objects, walk).await,
                         Err(status) => self.fail(&status),
                     }
                 }
-                Phase::Events(stream) => {
-                    self.phase = Phase::Events(stream);
+                WatchPhase::Events(stream) => {
+                    self.phase = WatchPhase::Events(stream);
                     self.event().await?;
                 }
-                Phase::Over => return None,
+                WatchPhase::Over => return None,
             }
         }
     }
 
     /// Tells objects, and goes on to what changes when they were the last.
-    async fn objects(&mut self, objects: Vec<Object>, walk: Walk) {
+    async fn objects(&mut self, objects: Vec<StoredObject>, walk: ListWalk) {
         for object in objects {
-            self.tell(Told::Added, &object.key, &object.value, object.revision, None);
+            self.queue_event(WatchEventType::Added, &object.key, &object.value, object.revision, None);
         }
         if !walk.is_over() {
-            self.phase = Phase::Objects(walk);
+            self.phase = WatchPhase::Objects(walk);
             return;
         }
         let revision = walk.revision().unwrap_or_default();
@@ -142,7 +142,7 @@ impl Running {
     async fn follow(&mut self, from: Revision) {
         let kind = self.watch.selection.kind.stored_resource();
         match self.watch.core.store().watch(&kind, from).await {
-            Ok(stream) => self.phase = Phase::Events(stream),
+            Ok(stream) => self.phase = WatchPhase::Events(stream),
             Err(WatchError::Compacted { oldest }) => {
                 self.fail(&Status::expired(format!("too old resource version: {from} ({oldest})")));
             }
@@ -156,10 +156,10 @@ impl Running {
 
     /// Waits for one thing to happen; `None` ends the watch without a word.
     async fn event(&mut self) -> Option<()> {
-        let Phase::Events(stream) = &mut self.phase else { return None };
+        let WatchPhase::Events(stream) = &mut self.phase else { return None };
         tokio::select! {
             event = stream.next() => match event {
-                Ok(event) => self.tell_event(&event),
+                Ok(event) => self.queue_stored_event(&event),
                 // The client has been told all up to here: it resumes from there.
                 Err(WatchError::Lagged | WatchError::Closed) => return None,
                 Err(error) => self.fail(&store_errors::watch_failed(error)),
@@ -173,19 +173,19 @@ impl Running {
         Some(())
     }
 
-    fn tell_event(&mut self, event: &Shared) {
+    fn queue_stored_event(&mut self, event: &HubEvent) {
         let selection = &self.watch.selection;
         if !selection.namespace.is_empty() && selection.namespace != event.key.namespace {
             return;
         }
-        let lines = event.made(|_| Lines::default());
-        match lines.told(&selection.kind, &selection.selector, event) {
+        let lines = event.cached(|_| WatchEventLines::default());
+        match lines.event_type(&selection.kind, &selection.selector, event) {
             Ok(Some(told)) => {
                 let value = match &event.previous {
-                    Some(previous) if told == Told::Left => previous,
+                    Some(previous) if told == WatchEventType::Left => previous,
                     Some(_) | None => &event.value,
                 };
-                self.tell(told, &event.key, value, event.revision, Some((&lines, event)));
+                self.queue_event(told, &event.key, value, event.revision, Some((&lines, event)));
             }
             Ok(None) => {}
             Err(status) => self.fail(&status),
@@ -193,15 +193,22 @@ impl Running {
     }
 
     /// Tells one object; `shared` is the event that it comes from and what all watches make of it.
-    fn tell(&mut self, told: Told, key: &Key, value: &Bytes, revision: Revision, shared: Option<(&Lines, &Shared)>) {
+    fn queue_event(
+        &mut self,
+        told: WatchEventType,
+        key: &ObjectKey,
+        value: &Bytes,
+        revision: Revision,
+        shared: Option<(&WatchEventLines, &HubEvent)>,
+    ) {
         let line = match (self.watch.selection.format, shared) {
-            (Format::Json | Format::Yaml | Format::Discovery, Some((lines, event))) => {
+            (ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery, Some((lines, event))) => {
                 lines.line(&self.watch.selection.kind, told, event)
             }
-            (Format::Json | Format::Yaml | Format::Discovery, None) => {
-                raw::line(told.word(), &self.watch.selection.kind, key, value, revision)
+            (ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery, None) => {
+                stored_object::line(told.word(), &self.watch.selection.kind, key, value, revision)
             }
-            (Format::Table | Format::Partial, _) => {
+            (ResponseFormat::Table | ResponseFormat::Partial, _) => {
                 stored::decode_shown(&self.watch.selection.kind, key, value, revision)
                     .map(|object| line(told.word(), &self.shown(object)))
             }
@@ -216,13 +223,13 @@ impl Running {
     fn shown(&mut self, object: Value) -> Value {
         let selection = &self.watch.selection;
         match selection.format {
-            Format::Table => {
+            ResponseFormat::Table => {
                 let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
                 let first = !std::mem::replace(&mut self.columns_sent, true);
                 table::table(&selection.kind, metadata, &[object], selection.include, self.watch.core.now(), first)
             }
-            Format::Partial => partial(&object),
-            Format::Json | Format::Yaml | Format::Discovery => object,
+            ResponseFormat::Partial => partial(&object),
+            ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery => object,
         }
     }
 
@@ -236,16 +243,16 @@ impl Running {
             object["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         let object = match self.watch.selection.format {
-            Format::Table => table::bookmark(kind, &object),
-            Format::Partial => partial(&object),
-            Format::Json | Format::Yaml | Format::Discovery => object,
+            ResponseFormat::Table => table::bookmark(kind, &object),
+            ResponseFormat::Partial => partial(&object),
+            ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery => object,
         };
         self.queue.push_back(line("BOOKMARK", &object));
     }
 
     /// The last line.
     fn fail(&mut self, status: &Status) {
-        self.phase = Phase::Over;
+        self.phase = WatchPhase::Over;
         self.queue.push_back(line("ERROR", &status.to_value()));
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     codec::{
-        json::{self, Document},
-        negotiate::{self, Format},
+        json::{self, JsonDocument},
+        negotiate::{self, ResponseFormat},
     },
     model::{
         query::{MANAGER_BYTES_MAX, Query},
@@ -19,14 +19,14 @@ use crate::{
         apply,
         core::Core,
         deletion::{self, DeleteOptions, Propagation},
-        heavy,
-        options::{Change, Preconditions, WriteOptions, WriteOrigin, Written},
+        heavy_json,
+        options::{ObjectUpdate, Preconditions, StoredWrite, WriteOptions, WriteOrigin},
         patch::Patch,
         rules, scale,
-        selection::Selection,
-        terms::{Part, Target},
+        selection::ListSelection,
+        terms::{ObjectPart, ObjectTarget},
     },
-    serve::{continue_token, list, respond::Answer},
+    serve::{continue_token, list, respond::ApiResponse},
 };
 
 /// Objects that the answer to a deletion of many shows; of more it says that it was done. A page of
@@ -35,20 +35,20 @@ const DELETED_SHOWN_MAX: usize = 500;
 
 /// A request's body, read whole.
 #[derive(Debug, Default)]
-pub(crate) struct Payload {
+pub(crate) struct RequestPayload {
     pub(crate) media_type: Option<String>,
     pub(crate) bytes: Bytes,
     /// The client's name of itself.
     pub(crate) agent: Option<String>,
 }
 
-impl Payload {
+impl RequestPayload {
     /// Does something with the body, beside what is small.
     async fn read<T>(&self, read: impl FnOnce() -> T) -> T {
-        heavy::CLIENTS.run(self.bytes.len(), read).await
+        heavy_json::CLIENTS.run(self.bytes.len(), read).await
     }
 
-    fn object(&self, kind: &str) -> Result<Document, Status> {
+    fn object(&self, kind: &str) -> Result<JsonDocument, Status> {
         let document = negotiate::parse_document(self.media_type.as_deref(), &self.bytes, kind)?;
         json::check_width(&document.value)?;
         Ok(document)
@@ -75,18 +75,18 @@ pub(crate) struct DeleteRefusals {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
     pub(crate) core: &'a Core,
-    pub(crate) target: Target<'a>,
-    pub(crate) part: Part,
+    pub(crate) target: ObjectTarget<'a>,
+    pub(crate) part: ObjectPart,
     pub(crate) query: &'a Query,
-    pub(crate) payload: &'a Payload,
-    pub(crate) selection: &'a Selection,
+    pub(crate) payload: &'a RequestPayload,
+    pub(crate) selection: &'a ListSelection,
     pub(crate) origin: WriteOrigin<'a>,
     /// The caller's name.
     pub(crate) author: &'a str,
 }
 
 impl<'a> Write<'a> {
-    pub(crate) async fn create(self) -> Result<Answer, Status> {
+    pub(crate) async fn create(self) -> Result<ApiResponse, Status> {
         let Self { core, target, payload, .. } = self;
         if target.kind.namespaced && target.namespace.is_empty() {
             return Err(Status::bad_request("an empty namespace may not be set during creation"));
@@ -98,25 +98,25 @@ impl<'a> Write<'a> {
         match (core.create(target, object.value, options).await, kept) {
             (Err(status), Some(object)) if status.is_unstorable() => {
                 let written = core.hold(target, object, options, &status.message)?;
-                Ok(Answer { code: StatusCode::ACCEPTED, ..self.answer(written, warnings)? })
+                Ok(ApiResponse { code: StatusCode::ACCEPTED, ..self.answer(written, warnings)? })
             }
-            (written, _) => Ok(Answer { code: StatusCode::CREATED, ..self.answer(written?, warnings)? }),
+            (written, _) => Ok(ApiResponse { code: StatusCode::CREATED, ..self.answer(written?, warnings)? }),
         }
     }
 
-    pub(crate) async fn update(self) -> Result<Answer, Status> {
+    pub(crate) async fn update(self) -> Result<ApiResponse, Status> {
         let Self { core, target, part, payload, .. } = self;
         let options = self.options("UpdateOptions")?;
-        let kind = if part == Part::Scale { scale::KIND } else { target.kind.kind };
+        let kind = if part == ObjectPart::Scale { scale::KIND } else { target.kind.kind };
         let object = payload.read(|| payload.object(kind)).await?;
         let warnings = object.judge(target.kind, options.validation)?;
-        let written = core.change(target, part, Change::Replace(&object.value), options).await?;
+        let written = core.change(target, part, ObjectUpdate::Replace(&object.value), options).await?;
         self.answer(written, warnings)
     }
 
     /// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
     /// whose content cannot be deleted.
-    pub(crate) async fn finalize(self) -> Result<Answer, Status> {
+    pub(crate) async fn finalize(self) -> Result<ApiResponse, Status> {
         let Self { core, target, payload, selection, .. } = self;
         let options = self.options("UpdateOptions")?;
         let sent = payload.read(|| payload.object(target.kind.kind)).await?.value;
@@ -141,13 +141,13 @@ impl<'a> Write<'a> {
                 Err(status) => return Err(status),
             }
         }
-        Ok(Answer::ok(list::show_one(core, selection, wanted)))
+        Ok(ApiResponse::ok(list::show_one(core, selection, wanted)))
     }
 
     /// `refusal` is the answer where there is no object and an apply would have to make it.
-    pub(crate) async fn patch(self, refusal: Option<Status>) -> Result<Answer, Status> {
+    pub(crate) async fn patch(self, refusal: Option<Status>) -> Result<ApiResponse, Status> {
         let Self { core, target, part, query, payload, .. } = self;
-        let is_apply = payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale;
+        let is_apply = payload.media_type.as_deref() == Some(apply::APPLY) && part != ObjectPart::Scale;
         let unfit = match (is_apply, &query.field_manager, query.force) {
             (true, None, _) => Some(Cause::required("fieldManager", "is required for apply patch")),
             (false, _, Some(_)) => Some(Cause::forbidden("force", "may not be specified for non-apply patch")),
@@ -163,11 +163,15 @@ impl<'a> Write<'a> {
             let sent = json!(String::from_utf8_lossy(&payload.bytes));
             rules::as_patch_error(target.kind, status, &sent)
         })?;
-        let written = core.change(target, part, Change::Patch(&patch), options).await?;
+        let written = core.change(target, part, ObjectUpdate::Patch(&patch), options).await?;
         self.answer(written, warnings)
     }
 
-    async fn server_side_apply(self, options: WriteOptions<'_>, refusal: Option<Status>) -> Result<Answer, Status> {
+    async fn server_side_apply(
+        self,
+        options: WriteOptions<'_>,
+        refusal: Option<Status>,
+    ) -> Result<ApiResponse, Status> {
         let Self { core, target, part, query, payload, .. } = self;
         let parse = || apply::Configuration::parse(target.kind, part, &payload.bytes);
         let configuration = payload.read(parse).await?;
@@ -175,10 +179,10 @@ impl<'a> Write<'a> {
         let force = query.force.unwrap_or(false);
         let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(Answer { code, ..self.answer(written, warnings)? })
+        Ok(ApiResponse { code, ..self.answer(written, warnings)? })
     }
 
-    pub(crate) async fn delete(self, refusals: DeleteRefusals) -> Result<Answer, Status> {
+    pub(crate) async fn delete(self, refusals: DeleteRefusals) -> Result<ApiResponse, Status> {
         let Self { core, target, query, payload, .. } = self;
         let asked = Deletion::read(query, payload)?;
         let mut unread = None;
@@ -198,7 +202,7 @@ impl<'a> Write<'a> {
         };
         if !written.removed {
             let code = if asked.is_answered_early { StatusCode::ACCEPTED } else { StatusCode::OK };
-            return Ok(Answer { code, ..self.answer(written, Vec::new())? });
+            return Ok(ApiResponse { code, ..self.answer(written, Vec::new())? });
         }
         let mut details = json!({ "name": target.name, "kind": target.kind.plural });
         if let Some(uid) = written.value["metadata"]["uid"].as_str() {
@@ -207,11 +211,11 @@ impl<'a> Write<'a> {
         if !target.kind.group.is_empty() {
             details["group"] = json!(target.kind.group);
         }
-        Ok(Answer::ok(success(&details)))
+        Ok(ApiResponse::ok(success(&details)))
     }
 
     /// Deletes an object that is stored, or held in memory alone.
-    async fn delete_read(self, asked: &Deletion) -> Result<Written, Status> {
+    async fn delete_read(self, asked: &Deletion) -> Result<StoredWrite, Status> {
         let Self { core, target, .. } = self;
         match core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await {
             Err(status) if status.is_not_found() && target.kind.holds_unstored => {
@@ -221,7 +225,7 @@ impl<'a> Write<'a> {
                     core.let_go(target, &asked.preconditions)?
                 };
                 let value = held.ok_or(status)?;
-                Ok(Written { value, warnings: Vec::new(), removed: true, text: None })
+                Ok(StoredWrite { value, warnings: Vec::new(), removed: true, text: None })
             }
             written => written,
         }
@@ -229,7 +233,7 @@ impl<'a> Write<'a> {
 
     /// Deletes what matches, as a list of it is: page by page, at most so many as the limit says, and from its token
     /// on. Shows the objects, unless they are many.
-    pub(crate) async fn delete_collection(self) -> Result<Answer, Status> {
+    pub(crate) async fn delete_collection(self) -> Result<ApiResponse, Status> {
         let Self { core, query, payload, selection, .. } = self;
         let asked = Deletion::read(query, payload)?;
         if asked.is_unread {
@@ -241,7 +245,7 @@ impl<'a> Write<'a> {
             for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
                 rest -= 1;
                 let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
-                let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
+                let target = ObjectTarget { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
                 let written = match &asked.preconditions {
                     // Of that page, and not one of its name that came since.
                     none if *none == Preconditions::default() => {
@@ -268,9 +272,9 @@ impl<'a> Write<'a> {
         if count > DELETED_SHOWN_MAX {
             let mut status = success(&json!({ "group": selection.kind.group, "kind": selection.kind.plural }));
             status["metadata"] = metadata;
-            return Ok(Answer::ok(status));
+            return Ok(ApiResponse::ok(status));
         }
-        Ok(Answer::ok(list::show(core, selection, metadata, deleted)))
+        Ok(ApiResponse::ok(list::show(core, selection, metadata, deleted)))
     }
 
     /// `name` is that of the verb's options in Kubernetes, for messages.
@@ -294,12 +298,13 @@ impl<'a> Write<'a> {
     }
 
     /// With warnings about the body before those about what it says.
-    fn answer(self, written: Written, mut warnings: Vec<String>) -> Result<Answer, Status> {
+    fn answer(self, written: StoredWrite, mut warnings: Vec<String>) -> Result<ApiResponse, Status> {
         let Self { core, part, selection, .. } = self;
         warnings.extend(written.warnings);
-        let is_whole = part != Part::Scale && matches!(selection.format, Format::Json | Format::Discovery);
+        let is_whole =
+            part != ObjectPart::Scale && matches!(selection.format, ResponseFormat::Json | ResponseFormat::Discovery);
         let text = written.text.filter(|_| is_whole);
-        Ok(Answer { warnings, text, ..Answer::ok(show(core, selection, part, written.value)?) })
+        Ok(ApiResponse { warnings, text, ..ApiResponse::ok(show(core, selection, part, written.value)?) })
     }
 }
 
@@ -308,10 +313,10 @@ fn success(details: &Value) -> Value {
 }
 
 /// An object, or the part of it that was asked for, in the form that the client wants.
-pub(crate) fn show(core: &Core, selection: &Selection, part: Part, object: Value) -> Result<Value, Status> {
+pub(crate) fn show(core: &Core, selection: &ListSelection, part: ObjectPart, object: Value) -> Result<Value, Status> {
     match part {
-        Part::Main | Part::Status => Ok(list::show_one(core, selection, object)),
-        Part::Scale => {
+        ObjectPart::Main | ObjectPart::Status => Ok(list::show_one(core, selection, object)),
+        ObjectPart::Scale => {
             let shown = scale::shown(&selection.kind, &object)?;
             Ok(list::show_one(core, &selection.of_kind(scale::kind()), shown))
         }
@@ -331,7 +336,7 @@ struct Deletion {
 }
 
 impl Deletion {
-    fn read(query: &Query, payload: &Payload) -> Result<Self, Status> {
+    fn read(query: &Query, payload: &RequestPayload) -> Result<Self, Status> {
         let sent = if payload.bytes.is_empty() {
             None
         } else {

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use firesteel_kube::access::{Asked, Decision, OnObjects, Rule, common, common_rules};
-use firesteel_kube::issue::{Issued, Issuer, Request as IssueRequest};
+use firesteel_kube::access::{AccessDecision, AccessRequest, AccessRule, OnObjects, common, common_rules};
+use firesteel_kube::instant_subresources::{IssueSubresource as IssueRequest, Issued, Issuer};
 use firesteel_kube::tokens::{ISSUER, TokenKey};
 use firesteel_kube::{Authorizer, Body, Caller, KindInfo, REQUESTS_PER_CALLER_MAX, Status, WATCHES_PER_CALLER_MAX};
 use http::{Request, Response};
@@ -38,20 +38,20 @@ impl Toy {
 }
 
 impl Authorizer for Toy {
-    fn decide(&self, caller: &Caller, asked: Asked<'_>) -> Decision {
+    fn decide(&self, caller: &Caller, asked: AccessRequest<'_>) -> AccessDecision {
         common(caller, asked).unwrap_or_else(|| match asked {
-            Asked::Objects(objects) => {
+            AccessRequest::Objects(objects) => {
                 let within = self.namespace.is_empty() || objects.namespace == self.namespace;
                 let part = format!("{}/{}", objects.verb, objects.subresource);
                 let wanted = if objects.subresource.is_empty() { objects.verb } else { &part };
                 let allowed = within && self.verbs.lock().unwrap().contains(&wanted);
-                Decision { allowed, reason: String::new() }
+                AccessDecision { allowed, reason: String::new() }
             }
-            Asked::Path { .. } => Decision::deny(),
+            AccessRequest::Path { .. } => AccessDecision::deny(),
         })
     }
 
-    fn rules(&self, caller: &Caller, _: &str) -> Vec<Rule> {
+    fn rules(&self, caller: &Caller, _: &str) -> Vec<AccessRule> {
         common_rules(caller)
     }
 
@@ -346,6 +346,6 @@ fn one_may_ask_what_others_may() {
         let asked = ask(&server, "POST", all, JSON, &spec("default").to_string()).await;
         assert_eq!(asked.status(), 403, "not everybody may");
         let own = OnObjects { verb: "create", group: "authorization.k8s.io", ..OnObjects::default() };
-        assert!(common(&Caller::new("x"), Asked::Objects(own)).is_none());
+        assert!(common(&Caller::new("x"), AccessRequest::Objects(own)).is_none());
     });
 }

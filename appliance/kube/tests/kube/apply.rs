@@ -1,6 +1,6 @@
 //! Server-side apply and field ownership, beyond what the recorded answers show.
 
-use firesteel_kube::{Objects, Part};
+use firesteel_kube::{ObjectPart, Objects};
 use serde_json::{Value, json};
 
 use crate::toy::{HOSTS, Server, object, run};
@@ -31,13 +31,13 @@ fn controllers_in_the_process_own_what_they_write() {
         let status =
             json!({"errorMessage": "", "operationalStatus": "OK", "poweredOn": true, "provisioning": {"state": "x"}});
         let set = |host: &mut Value| host["status"] = status.clone();
-        hosts.modify("default", "h", Part::Status, set).await.unwrap();
+        hosts.modify("default", "h", ObjectPart::Status, set).await.unwrap();
         let annotate = |host: &mut Value| host["metadata"]["annotations"] = json!({"a/b": "c"});
-        hosts.modify("default", "h", Part::Main, annotate).await.unwrap();
+        hosts.modify("default", "h", ObjectPart::Main, annotate).await.unwrap();
         let shown = server.get(&format!("{HOSTS}/h")).await.json();
         assert_eq!(managers(&shown), ["user Apply", "firesteel Update", "firesteel Update status"]);
         let revision = &shown["metadata"]["resourceVersion"];
-        hosts.modify("default", "h", Part::Status, set).await.unwrap();
+        hosts.modify("default", "h", ObjectPart::Status, set).await.unwrap();
         server.tick();
         let same = server.apply("h", "user", &host(json!({"online": true}))).await.json();
         assert_eq!(&same["metadata"]["resourceVersion"], revision, "nothing changed, nothing was written");

@@ -1,6 +1,6 @@
 //! The typed client: what controllers rely on.
 
-use firesteel_kube::{Change, Objects, Part};
+use firesteel_kube::{ObjectChange, ObjectPart, Objects};
 use firesteel_store::Revision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -62,9 +62,10 @@ fn typed_objects_follow_the_rules_of_the_api() {
         assert_eq!((&third.spec["online"], third.status.is_some()), (&json!(false), true), "the status alone");
         assert_eq!(hosts.update_status(&third).await.unwrap(), third, "nothing changed, not even the revision");
 
-        let modified = hosts.modify("default", "a", Part::Main, |host| host.spec["description"] = json!("x")).await;
+        let modified =
+            hosts.modify("default", "a", ObjectPart::Main, |host| host.spec["description"] = json!("x")).await;
         assert_eq!(modified.unwrap().unwrap().spec["description"], "x");
-        assert_eq!(hosts.modify("default", "b", Part::Main, |_| {}).await.unwrap(), None);
+        assert_eq!(hosts.modify("default", "b", ObjectPart::Main, |_| {}).await.unwrap(), None);
         assert_eq!(hosts.list(Some("default")).await.unwrap().0.len(), 1);
         assert_eq!(hosts.count(Some("default")).await.unwrap(), 1);
         assert_eq!(hosts.count(Some("elsewhere")).await.unwrap(), 0);
@@ -86,7 +87,7 @@ fn concurrent_modifications_are_all_kept() {
             let hosts = hosts.clone();
             tasks.spawn(async move {
                 let change = |host: &mut Host| host.metadata["labels"][format!("l{number}")] = json!("x");
-                hosts.modify("default", "a", Part::Main, change).await.unwrap().unwrap();
+                hosts.modify("default", "a", ObjectPart::Main, change).await.unwrap().unwrap();
             });
         }
         tasks.join_all().await;
@@ -102,15 +103,15 @@ fn a_subscription_tells_everything_once_also_over_a_gap() {
         let hosts = hosts(&server);
         hosts.create(&Host::new("a")).await.unwrap();
         let mut changes = hosts.subscribe().await.unwrap();
-        assert!(matches!(changes.next().await.unwrap(), Change::Applied(host) if host.name() == "a"));
-        assert_eq!(changes.next().await.unwrap(), Change::Synced);
+        assert!(matches!(changes.next().await.unwrap(), ObjectChange::Applied(host) if host.name() == "a"));
+        assert_eq!(changes.next().await.unwrap(), ObjectChange::Synced);
         hosts.create(&Host::new("b")).await.unwrap();
-        assert!(matches!(changes.next().await.unwrap(), Change::Applied(host) if host.name() == "b"));
+        assert!(matches!(changes.next().await.unwrap(), ObjectChange::Applied(host) if host.name() == "b"));
 
         // More changes than a watch's queue holds: the subscription is cut off below and lists again.
         for number in 0..1100 {
             let change = |host: &mut Host| host.spec["description"] = json!(number.to_string());
-            hosts.modify("default", "b", Part::Main, change).await.unwrap();
+            hosts.modify("default", "b", ObjectPart::Main, change).await.unwrap();
         }
         hosts.delete("default", "a").await.unwrap();
         let end = server.api.core().store().current();
@@ -118,8 +119,8 @@ fn a_subscription_tells_everything_once_also_over_a_gap() {
         let (mut gone, mut last) = (false, Value::Null);
         while !gone || last != "1099" {
             match changes.next().await.unwrap() {
-                Change::Applied(host) => last = host.spec["description"].clone(),
-                Change::Deleted(host) => gone = host.name() == "a",
+                ObjectChange::Applied(host) => last = host.spec["description"].clone(),
+                ObjectChange::Deleted(host) => gone = host.name() == "a",
                 other => panic!("{other:?}"),
             }
         }
@@ -186,19 +187,19 @@ fn a_namespace_takes_its_objects_with_it() {
 fn a_deletion_that_others_are_always_faster_than_is_no_success() {
     use std::sync::Arc;
 
-    use firesteel_store::memory::{Fate, Faults, Wait};
-    use firesteel_store::{Event, Memory, Op, Store};
+    use firesteel_store::memory::{InjectedOutcome, StoreFaults, Wait};
+    use firesteel_store::{MemoryMedium, Op, Store, StoreEvent};
 
     /// Writes each object just before it is deleted.
     #[derive(Debug)]
-    struct Faster(Memory);
+    struct Faster(MemoryMedium);
 
-    impl Faults for Faster {
+    impl StoreFaults for Faster {
         fn before_read(&self) -> Wait<()> {
             Box::pin(async {})
         }
 
-        fn before_commit(&self, op: &Op) -> Wait<Fate> {
+        fn before_commit(&self, op: &Op) -> Wait<InjectedOutcome> {
             let object = matches!(op, Op::Delete { .. }).then(|| self.0.peek(op.key())).flatten();
             let other = Store::in_memory(&self.0);
             Box::pin(async move {
@@ -206,17 +207,17 @@ fn a_deletion_that_others_are_always_faster_than_is_no_success() {
                     let op = Op::Update { key: object.key, expected: object.revision, value: object.value };
                     other.commit(op, Vec::new()).await.unwrap();
                 }
-                Fate::Stored
+                InjectedOutcome::Stored
             })
         }
 
-        fn after_commit(&self, _: &Event) -> Wait<()> {
+        fn after_commit(&self, _: &StoreEvent) -> Wait<()> {
             Box::pin(async {})
         }
     }
 
     run(async {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let server = Server::on(Store::in_memory(&memory.with_faults(Arc::new(Faster(memory.clone()))))).await;
         let hosts = hosts(&server);
         let uid = hosts.create(&Host::new("a")).await.unwrap().metadata["uid"].as_str().unwrap().to_owned();

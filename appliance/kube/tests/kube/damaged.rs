@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use firesteel_kube::access::{Asked, Decision, OnObjects, Rule, common, common_rules};
-use firesteel_kube::{Authorizer, Caller, Change, Objects};
-use firesteel_store::{GroupResource, Key, Memory, Store};
+use firesteel_kube::access::{AccessDecision, AccessRequest, AccessRule, OnObjects, common, common_rules};
+use firesteel_kube::{Authorizer, Caller, ObjectChange, Objects};
+use firesteel_store::{GroupResource, MemoryMedium, ObjectKey, Store};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -14,8 +14,8 @@ use crate::toy::{HOSTS, Server, object, run};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const UNREAD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
 
-fn host(name: &str) -> Key {
-    Key::new(&GroupResource::new("metal3.io", "baremetalhosts"), "default", name)
+fn host(name: &str) -> ObjectKey {
+    ObjectKey::new(&GroupResource::new("metal3.io", "baremetalhosts"), "default", name)
 }
 
 fn map(name: &str) -> Value {
@@ -23,8 +23,8 @@ fn map(name: &str) -> Value {
 }
 
 /// Hosts a, b and c, of which b is damaged.
-async fn site() -> (Server, Memory) {
-    let memory = Memory::new();
+async fn site() -> (Server, MemoryMedium) {
+    let memory = MemoryMedium::new();
     let server = Server::on(Store::in_memory(&memory)).await;
     for name in ["a", "b", "c"] {
         assert_eq!(server.post(HOSTS, &object(name)).await.code, 201);
@@ -101,15 +101,16 @@ fn an_administrator_deletes_it_unread() {
 struct AllButUnread;
 
 impl Authorizer for AllButUnread {
-    fn decide(&self, caller: &Caller, asked: Asked<'_>) -> Decision {
-        let is_unread = matches!(asked, Asked::Objects(OnObjects { verb: "unsafe-delete-ignore-read-errors", .. }));
+    fn decide(&self, caller: &Caller, asked: AccessRequest<'_>) -> AccessDecision {
+        let is_unread =
+            matches!(asked, AccessRequest::Objects(OnObjects { verb: "unsafe-delete-ignore-read-errors", .. }));
         if is_unread {
-            return Decision::deny();
+            return AccessDecision::deny();
         }
-        common(caller, asked).unwrap_or(Decision { allowed: true, reason: String::new() })
+        common(caller, asked).unwrap_or(AccessDecision { allowed: true, reason: String::new() })
     }
 
-    fn rules(&self, caller: &Caller, _: &str) -> Vec<Rule> {
+    fn rules(&self, caller: &Caller, _: &str) -> Vec<AccessRule> {
         common_rules(caller)
     }
 
@@ -163,7 +164,7 @@ fn nothing_is_collected_where_something_is_damaged() {
 #[test]
 fn a_namespace_with_a_damaged_object_does_not_empty_itself() {
     run(async {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let server = Server::on(Store::in_memory(&memory)).await;
         let name = |name: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         for namespace in ["hurt", "sound"] {
@@ -175,7 +176,7 @@ fn a_namespace_with_a_damaged_object_does_not_empty_itself() {
                 );
             }
         }
-        memory.damage(&Key::new(&GroupResource::new("", "configmaps"), "hurt", "b"));
+        memory.damage(&ObjectKey::new(&GroupResource::new("", "configmaps"), "hurt", "b"));
         assert_eq!(server.get("/api/v1/namespaces/hurt/configmaps/b").await.code, 500);
         for namespace in ["hurt", "sound"] {
             server.send("DELETE", &format!("/api/v1/namespaces/{namespace}"), &[], "").await;
@@ -203,19 +204,19 @@ fn a_subscription_tells_of_what_it_cannot_read() {
         let (mut sound, mut damaged) = (Vec::new(), Vec::new());
         loop {
             match changes.next().await.unwrap() {
-                Change::Applied(host) => sound.push(host["metadata"]["name"].as_str().unwrap().to_owned()),
-                Change::Undecodable { name, error } => {
+                ObjectChange::Applied(host) => sound.push(host["metadata"]["name"].as_str().unwrap().to_owned()),
+                ObjectChange::Undecodable { name, error } => {
                     assert!(error.contains("default/b"), "{error}");
                     damaged.push(name.name);
                 }
-                Change::Synced => break,
-                Change::Deleted(host) => panic!("{host}"),
+                ObjectChange::Synced => break,
+                ObjectChange::Deleted(host) => panic!("{host}"),
             }
         }
         sound.sort();
         assert_eq!((sound, damaged), (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()]));
         server.send("DELETE", &format!("{HOSTS}/b?{UNREAD}"), &[], "").await;
-        let Change::Deleted(gone) = changes.next().await.unwrap() else { panic!("it is gone") };
+        let ObjectChange::Deleted(gone) = changes.next().await.unwrap() else { panic!("it is gone") };
         assert_eq!((&gone["metadata"]["name"], &gone["metadata"]["namespace"]), (&json!("b"), &json!("default")));
     });
 }
@@ -227,7 +228,7 @@ fn the_deletion_of_what_was_read_before_it_was_damaged_has_its_uid() {
         let (server, memory) = site().await;
         let objects: Objects<Value> = Objects::new(server.api.core(), "metal3.io", "BareMetalHost").unwrap();
         let mut changes = objects.subscribe().await.unwrap();
-        while !matches!(changes.next().await.unwrap(), Change::Synced) {}
+        while !matches!(changes.next().await.unwrap(), ObjectChange::Synced) {}
         let uid = server.get(&format!("{HOSTS}/a")).await.json()["metadata"]["uid"].clone();
         memory.damage(&host("a"));
         assert_eq!(server.get(&format!("{HOSTS}/a")).await.code, 500);
@@ -236,14 +237,14 @@ fn the_deletion_of_what_was_read_before_it_was_damaged_has_its_uid() {
         let mut gone = Vec::new();
         while gone.is_empty() {
             match changes.next().await.unwrap() {
-                Change::Deleted(host) => gone.push(host["metadata"]["name"].clone()),
-                Change::Undecodable { name, .. } => assert_eq!(name.name, "a"),
-                Change::Applied(_) | Change::Synced => {}
+                ObjectChange::Deleted(host) => gone.push(host["metadata"]["name"].clone()),
+                ObjectChange::Undecodable { name, .. } => assert_eq!(name.name, "a"),
+                ObjectChange::Applied(_) | ObjectChange::Synced => {}
             }
         }
         assert_eq!(gone, [json!("b")]);
         server.send("DELETE", &format!("{HOSTS}/a?{UNREAD}"), &[], "").await;
-        let Change::Deleted(gone) = changes.next().await.unwrap() else { panic!("it is gone") };
+        let ObjectChange::Deleted(gone) = changes.next().await.unwrap() else { panic!("it is gone") };
         assert_eq!(gone["metadata"]["uid"], uid);
     });
 }
@@ -252,13 +253,13 @@ fn the_deletion_of_what_was_read_before_it_was_damaged_has_its_uid() {
 #[test]
 fn a_damaged_definition_is_made_anew_from_the_program() {
     run(async {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let server = Server::on(Store::in_memory(&memory)).await;
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let one = format!("{path}/baremetalhosts.metal3.io");
         let before = server.get(&one).await.json();
         let kind = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
-        memory.damage(&Key::new(&kind, "", "baremetalhosts.metal3.io"));
+        memory.damage(&ObjectKey::new(&kind, "", "baremetalhosts.metal3.io"));
         assert_eq!((server.get(&one).await.code, server.get(path).await.code), (500, 500));
         assert_eq!(server.get(HOSTS).await.code, 200, "the kind is served");
         server.api.core().publish_kinds().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firesteel_kube::logs::{Line, Logs, Pod, Waiting};
+use firesteel_kube::logs::{Logs, Pod, PodLogLine, Waiting};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -17,12 +17,12 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 #[derive(Debug)]
 struct Spoken;
 
-fn spoken(number: u64, text: &str) -> Line {
-    Line { number, at: Timestamp::from_second(1_789_999_000).unwrap(), text: text.into() }
+fn spoken(number: u64, text: &str) -> PodLogLine {
+    PodLogLine { number, at: Timestamp::from_second(1_789_999_000).unwrap(), text: text.into() }
 }
 
 impl Logs for Spoken {
-    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<Line> {
+    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<PodLogLine> {
         let lines = match (pod.namespace, pod.name, pod.container) {
             ("default", "h1", "agent") => {
                 vec![spoken(1, "inspecting"), spoken(2, "writing")]

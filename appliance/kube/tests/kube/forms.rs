@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use firesteel_store::memory::{Fate, Faults, Wait};
-use firesteel_store::{Event, GroupResource, Key, Memory, Op, Store};
+use firesteel_store::memory::{InjectedOutcome, StoreFaults, Wait};
+use firesteel_store::{GroupResource, MemoryMedium, ObjectKey, Op, Store, StoreEvent};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
@@ -137,17 +137,17 @@ impl Reads {
     }
 }
 
-impl Faults for Reads {
+impl StoreFaults for Reads {
     fn before_read(&self) -> Wait<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async {})
     }
 
-    fn before_commit(&self, _: &Op) -> Wait<Fate> {
-        Box::pin(async { Fate::Stored })
+    fn before_commit(&self, _: &Op) -> Wait<InjectedOutcome> {
+        Box::pin(async { InjectedOutcome::Stored })
     }
 
-    fn after_commit(&self, _: &Event) -> Wait<()> {
+    fn after_commit(&self, _: &StoreEvent) -> Wait<()> {
         Box::pin(async {})
     }
 }
@@ -156,7 +156,7 @@ impl Faults for Reads {
 fn a_client_that_takes_a_list_slowly_holds_a_few_pages_in_any_form() {
     run(async {
         let reads = Arc::new(Reads::default());
-        let server = Server::on(Store::in_memory(&Memory::new().with_faults(reads.clone()))).await;
+        let server = Server::on(Store::in_memory(&MemoryMedium::new().with_faults(reads.clone()))).await;
         let count = 10 * PAGE;
         fill(&server, count).await;
         for accept in [JSON, YAML, PARTIAL, TABLE] {
@@ -180,7 +180,7 @@ fn a_client_that_takes_a_list_slowly_holds_a_few_pages_in_any_form() {
 
 /// Puts something into the store that is no object.
 async fn spoil(server: &Server, name: &str) {
-    let key = Key::new(&GroupResource::new("metal3.io", "baremetalhosts"), "default", name);
+    let key = ObjectKey::new(&GroupResource::new("metal3.io", "baremetalhosts"), "default", name);
     server.api.core().store().commit(Op::Create { key, value: "nonsense".into() }, Vec::new()).await.unwrap();
 }
 

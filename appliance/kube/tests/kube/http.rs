@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use firesteel_kube::{BODY_BYTES_MAX, Caller, Core, KindInfo, Registry, builtin};
-use firesteel_store::{Range, Store};
+use firesteel_store::{ListRange, Store};
 use http::Request;
 use http_body_util::{BodyExt as _, Empty, Full};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn a_kind_that_is_not_served_any_more_has_no_definition() {
         let toy = |plural| KindInfo::namespaced("toys.example", "v1", "Toy", plural);
         let names = async |core: &Core| {
             let kind = core.registry().by_kind("apiextensions.k8s.io", "CustomResourceDefinition").unwrap();
-            let page = core.store().list(Range::all(&kind.group_resource()), 10).await.unwrap();
+            let page = core.store().list(ListRange::all(&kind.group_resource()), 10).await.unwrap();
             page.items.iter().map(|item| item.key.name.to_string()).collect::<Vec<_>>()
         };
         let first =

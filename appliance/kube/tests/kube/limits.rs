@@ -129,29 +129,29 @@ fn a_refusal_about_a_secret_shows_nothing_of_it() {
 fn a_store_that_takes_nothing_is_unavailable_for_writes_alone() {
     use std::sync::Arc;
 
-    use firesteel_store::memory::{Fate, Faults, Wait};
-    use firesteel_store::{Event, Memory, Op, Store};
+    use firesteel_store::memory::{InjectedOutcome, StoreFaults, Wait};
+    use firesteel_store::{MemoryMedium, Op, Store, StoreEvent};
 
     #[derive(Debug)]
     struct Full;
 
-    impl Faults for Full {
+    impl StoreFaults for Full {
         fn before_read(&self) -> Wait<()> {
             Box::pin(async {})
         }
 
-        fn before_commit(&self, op: &Op) -> Wait<Fate> {
-            let fate = if op.key().name == "refused" { Fate::Refused } else { Fate::Stored };
+        fn before_commit(&self, op: &Op) -> Wait<InjectedOutcome> {
+            let fate = if op.key().name == "refused" { InjectedOutcome::Refused } else { InjectedOutcome::Stored };
             Box::pin(async move { fate })
         }
 
-        fn after_commit(&self, _: &Event) -> Wait<()> {
+        fn after_commit(&self, _: &StoreEvent) -> Wait<()> {
             Box::pin(async {})
         }
     }
 
     run(async {
-        let server = Server::on(Store::in_memory(&Memory::new().with_faults(Arc::new(Full)))).await;
+        let server = Server::on(Store::in_memory(&MemoryMedium::new().with_faults(Arc::new(Full)))).await;
         assert_eq!(server.post(HOSTS, &object("kept")).await.code, 201);
         let refused = server.post(HOSTS, &object("refused")).await;
         assert_eq!((refused.code, refused.retry_after.as_deref()), (503, Some("1")), "{}", refused.text);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firesteel_kube::access::{Asked, Decision, Rule};
+use firesteel_kube::access::{AccessDecision, AccessRequest, AccessRule};
 use firesteel_kube::quota::{BYTES, NamespaceQuota, OBJECTS, usage};
 use firesteel_kube::{Authorizer, Caller, Objects};
 use serde_json::{Value, json};
@@ -98,11 +98,11 @@ fn bytes_are_limited_and_a_quota_that_is_full_can_be_raised() {
 struct Tenants(watch::Sender<u64>);
 
 impl Authorizer for Tenants {
-    fn decide(&self, _: &Caller, _: Asked<'_>) -> Decision {
-        Decision::allow("")
+    fn decide(&self, _: &Caller, _: AccessRequest<'_>) -> AccessDecision {
+        AccessDecision::allow("")
     }
 
-    fn rules(&self, _: &Caller, _: &str) -> Vec<Rule> {
+    fn rules(&self, _: &Caller, _: &str) -> Vec<AccessRule> {
         Vec::new()
     }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use firesteel_kube::{
-    Admitted, Api, Caller, Cause, CauseReason, Cell, Column, Core, KindInfo, Registry, Timing, builtin,
+    AdmittedObject, Api, Caller, Cause, CauseReason, Cell, Core, KindInfo, PrinterColumn, Registry, Timing, builtin,
 };
-use firesteel_store::{Memory, Store};
+use firesteel_store::{MemoryMedium, Store};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
@@ -46,7 +46,7 @@ impl Server {
 
     /// On a store without a file.
     pub(crate) async fn in_memory() -> Self {
-        Self::on(Store::in_memory(&Memory::new())).await
+        Self::on(Store::in_memory(&MemoryMedium::new())).await
     }
 
     /// The same server, with other times.
@@ -56,7 +56,7 @@ impl Server {
 
     /// Without a file, and with these kinds beside Kubernetes' own.
     pub(crate) async fn of(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
-        Self::serving(Store::in_memory(&Memory::new()), kinds).await
+        Self::serving(Store::in_memory(&MemoryMedium::new()), kinds).await
     }
 
     /// The same server behind another door.
@@ -78,7 +78,7 @@ impl Server {
         );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        let _life = Life(tokio::spawn(firesteel_kube::life::run(core.clone())).abort_handle());
+        let _life = Life(tokio::spawn(firesteel_kube::lifecycle::run(core.clone())).abort_handle());
         Self { api: Api::new(core), seconds, _life, _directory: None }
     }
 
@@ -155,7 +155,7 @@ fn pod() -> KindInfo {
 }
 
 fn host() -> KindInfo {
-    let column = |name, column_type, priority, path, description| Column {
+    let column = |name, column_type, priority, path, description| PrinterColumn {
         name,
         column_type,
         description,
@@ -224,7 +224,7 @@ fn schema() -> Value {
     json!({ "type": "object", "properties": { "spec": spec, "status": status } })
 }
 
-fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
+fn admit(value: &mut Value) -> Result<AdmittedObject, Vec<Cause>> {
     let mut causes = Vec::new();
     let mut unknown_fields = Vec::new();
     prune(value, "", &["apiVersion", "kind", "metadata", "spec", "status"], &mut unknown_fields);
@@ -271,7 +271,7 @@ fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
     if value["spec"].get("automatedCleaningMode").is_none() {
         value["spec"]["automatedCleaningMode"] = json!("metadata");
     }
-    if causes.is_empty() { Ok(Admitted { warnings: Vec::new(), unknown_fields }) } else { Err(causes) }
+    if causes.is_empty() { Ok(AdmittedObject { warnings: Vec::new(), unknown_fields }) } else { Err(causes) }
 }
 
 fn prune(value: &mut Value, at: &str, known: &[&str], unknown: &mut Vec<String>) {

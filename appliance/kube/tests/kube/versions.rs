@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use firesteel_kube::{Conversion, KindInfo, Objects, Scale, Timing};
+use firesteel_kube::{KindInfo, Objects, ScaleSubresource, Timing, VersionConversion};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -13,8 +13,11 @@ const GROUP: &str = "toys.example.org";
 const OLD: &str = "/apis/toys.example.org/v1beta1/namespaces/default/fleets";
 const NEW: &str = "/apis/toys.example.org/v1/namespaces/default/fleets";
 const KEPT: &str = "example.org/kept";
-const SCALE: Scale =
-    Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", label_selector: ".status.selector" };
+const SCALE: ScaleSubresource = ScaleSubresource {
+    spec_replicas: ".spec.replicas",
+    status_replicas: ".status.replicas",
+    label_selector: ".status.selector",
+};
 
 /// `spec`: count, owner ("team/person"), color; the stored version: replicas, owner {team, person}, note.
 pub(crate) fn kinds() -> [KindInfo; 2] {
@@ -36,9 +39,9 @@ pub(crate) fn kinds() -> [KindInfo; 2] {
     };
     let old = KindInfo {
         short_names: &["fl"],
-        scale: Some(Scale { spec_replicas: ".spec.count", status_replicas: ".status.count", ..SCALE }),
+        scale: Some(ScaleSubresource { spec_replicas: ".spec.count", status_replicas: ".status.count", ..SCALE }),
         is_deprecated: true,
-        conversion: Some(Conversion {
+        conversion: Some(VersionConversion {
             to_stored: renewed,
             from_stored: aged,
             annotation: KEPT,

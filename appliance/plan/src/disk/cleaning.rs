@@ -7,7 +7,9 @@
 //!   for the root disk, or when something was installed on it. Where it would have to be cleaned and cannot be, nothing
 //!   is planned: a host is never half clean without a word.
 
-pub use firesteel_resources::bare_metal_host::cleaning::{CleaningPolicies, CleaningPolicy, Method, Scope};
+pub use firesteel_resources::bare_metal_host::cleaning::{
+    CleaningMethod, CleaningPolicies, CleaningPolicy, CleaningScope,
+};
 use firesteel_resources::{
     RootDeviceHints,
     hardware::{DiskRecord, TableRecord},
@@ -15,7 +17,8 @@ use firesteel_resources::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DiskIdentity, DiskVerdict, NoDisk, OwnersWord, fits, full_wwn, identity, identity::is_place_of, select::explain,
+    DiskIdentity, DiskVerdict, NoDisk, OwnerNamedPlaces, fits, full_wwn, identity, identity::is_place_of,
+    select::explain,
 };
 
 /// Who comes next.
@@ -29,7 +32,7 @@ pub enum NextOwner {
 /// What is to be cleaned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaning {
-    pub method: Method,
+    pub method: CleaningMethod,
     /// No disk that could be cleaned is left out.
     pub is_all: bool,
     pub disks: Vec<DiskIdentity>,
@@ -53,63 +56,68 @@ pub fn plan_cleaning(
     disks: &[DiskRecord],
 ) -> Result<Cleaning, NoDisk> {
     let (method, scope) = match next {
-        NextOwner::Same => (Method::Metadata, Scope::Target),
-        NextOwner::Another => (Method::Full, Scope::All),
+        NextOwner::Same => (CleaningMethod::Metadata, CleaningScope::Target),
+        NextOwner::Another => (CleaningMethod::Full, CleaningScope::All),
     };
     let method = policy.method.unwrap_or(method);
     let scope = policy.scope.clone().unwrap_or(scope);
-    let names = if let Scope::Named(names) = &scope { names.as_slice() } else { &[] };
-    let word = OwnersWord { hints: Some(hints), installed: targets, names };
-    let judged: Vec<Judged<'_>> = disks.iter().map(|disk| judge(&scope, &word, disk, disks)).collect();
+    let names = if let CleaningScope::Named(names) = &scope { names.as_slice() } else { &[] };
+    let word = OwnerNamedPlaces { hints: Some(hints), installed: targets, names };
+    let judged: Vec<DiskDecision<'_>> = disks.iter().map(|disk| judge(&scope, &word, disk, disks)).collect();
     let nothing = || nothing(next, &scope, &judged);
-    if let Some(reason) = missing(&scope, targets, &judged).or_else(|| barred(&judged)).or_else(nothing) {
+    if let Some(reason) = missing(&scope, targets, &judged).or_else(|| barred_reason(&judged)).or_else(nothing) {
         let disks = judged.iter().map(verdict).collect();
         return Err(NoDisk { reason, disks });
     }
     let relaxed = (next == NextOwner::Another).then(|| relaxed(method, &scope)).flatten();
-    let kept = judged.iter().filter(|judged| !matches!(judged.fate, Fate::Clean(_))).map(verdict).collect();
+    let kept = judged.iter().filter(|judged| !matches!(judged.fate, CleaningFate::Clean(_))).map(verdict).collect();
     let chosen = judged.into_iter().filter_map(|judged| match judged.fate {
-        Fate::Clean(identity) => Some(identity),
-        Fate::Keep(_) | Fate::Bar(_) => None,
+        CleaningFate::Clean(identity) => Some(identity),
+        CleaningFate::Keep(_) | CleaningFate::Bar(_) => None,
     });
-    Ok(Cleaning { method, is_all: scope == Scope::All, disks: chosen.collect(), kept, relaxed })
+    Ok(Cleaning { method, is_all: scope == CleaningScope::All, disks: chosen.collect(), kept, relaxed })
 }
 
-struct Judged<'a> {
+struct DiskDecision<'a> {
     disk: &'a DiskRecord,
-    fate: Fate,
+    fate: CleaningFate,
 }
 
-enum Fate {
+enum CleaningFate {
     Clean(DiskIdentity),
     Keep(String),
     /// It is to be cleaned, and cannot be.
     Bar(String),
 }
 
-fn judge<'a>(scope: &Scope, word: &OwnersWord<'_>, disk: &'a DiskRecord, disks: &[DiskRecord]) -> Judged<'a> {
+fn judge<'a>(
+    scope: &CleaningScope,
+    word: &OwnerNamedPlaces<'_>,
+    disk: &'a DiskRecord,
+    disks: &[DiskRecord],
+) -> DiskDecision<'a> {
     let is_target = word.installed.iter().any(|target| fits(target, disk));
     let is_wanted = match scope {
-        Scope::Target => is_target,
-        Scope::Named(names) => names.iter().any(|name| is_named(name, disk)),
-        Scope::All => true,
+        CleaningScope::Target => is_target,
+        CleaningScope::Named(names) => names.iter().any(|name| is_named(name, disk)),
+        CleaningScope::All => true,
     };
     let fate = if disk.size_bytes == 0 {
-        Fate::Keep("has no medium".to_owned())
+        CleaningFate::Keep("has no medium".to_owned())
     } else if !is_wanted {
-        Fate::Keep("is not among the disks to clean".to_owned())
-    } else if *scope == Scope::All && disk.removable && !is_target {
+        CleaningFate::Keep("is not among the disks to clean".to_owned())
+    } else if *scope == CleaningScope::All && disk.removable && !is_target {
         // Virtual media of a BMC, and sticks: no tenant is installed there, but for one whose hints name it.
-        Fate::Keep("is removable; name it to clean it".to_owned())
+        CleaningFate::Keep("is removable; name it to clean it".to_owned())
     } else if disk.read_only {
-        Fate::Bar("is read-only".to_owned())
+        CleaningFate::Bar("is read-only".to_owned())
     } else {
         match identity(word, disk, disks) {
-            Ok(identity) => Fate::Clean(identity),
-            Err(why) => Fate::Bar(format!("{why}{}", to_clean(disk))),
+            Ok(identity) => CleaningFate::Clean(identity),
+            Err(why) => CleaningFate::Bar(format!("{why}{}", to_clean(disk))),
         }
     };
-    Judged { disk, fate }
+    DiskDecision { disk, fate }
 }
 
 /// What the host's owner does about a disk that cannot be named.
@@ -138,7 +146,7 @@ pub fn record_of<'a>(disk: &DiskIdentity, disks: &'a [DiskRecord]) -> Option<&'a
 /// What names this disk of an inspection by itself; nothing where only its path does.
 #[must_use]
 pub fn identity_of(disk: &DiskRecord, disks: &[DiskRecord]) -> Option<DiskIdentity> {
-    identity(&OwnersWord::default(), disk, disks).ok()
+    identity(&OwnerNamedPlaces::default(), disk, disks).ok()
 }
 
 /// Whether the disk's table has one of these GUIDs, as an installation gives it.
@@ -184,7 +192,7 @@ pub fn is_named_by(name: &str, disk: &DiskIdentity, disks: &[DiskRecord]) -> boo
 }
 
 /// A name, or the target, that fits no disk or several.
-fn missing(scope: &Scope, targets: &[DiskIdentity], judged: &[Judged<'_>]) -> Option<String> {
+fn missing(scope: &CleaningScope, targets: &[DiskIdentity], judged: &[DiskDecision<'_>]) -> Option<String> {
     let count = |fits: &dyn Fn(&DiskRecord) -> bool| judged.iter().filter(|judged| fits(judged.disk)).count();
     let why = |count: usize, what: String| match count {
         1 => None,
@@ -193,47 +201,49 @@ fn missing(scope: &Scope, targets: &[DiskIdentity], judged: &[Judged<'_>]) -> Op
     };
     match scope {
         // Also among all: the disk with the last owner's system was pulled, or is dead.
-        Scope::All | Scope::Target => targets.iter().find_map(|target| {
+        CleaningScope::All | CleaningScope::Target => targets.iter().find_map(|target| {
             let found = why(count(&|disk| fits(target, disk)), format!("the disk of the installation ({target})"));
             let help = "; only its path named it, and `firesteel retry` binds the path to the disk that is there now";
             found.map(|found| format!("{found}{}", if target.is_by_path() { help } else { "" }))
         }),
-        Scope::Named(names) => {
+        CleaningScope::Named(names) => {
             names.iter().find_map(|name| why(count(&|disk| is_named(name, disk)), format!("the disk named {name:?}")))
         }
     }
 }
 
 /// A host that had an owner had a disk.
-fn nothing(next: NextOwner, scope: &Scope, judged: &[Judged<'_>]) -> Option<String> {
-    let is_none = !judged.iter().any(|judged| matches!(judged.fate, Fate::Clean(_)));
-    let is_due = next == NextOwner::Another && *scope == Scope::All;
+fn nothing(next: NextOwner, scope: &CleaningScope, judged: &[DiskDecision<'_>]) -> Option<String> {
+    let is_none = !judged.iter().any(|judged| matches!(judged.fate, CleaningFate::Clean(_)));
+    let is_due = next == NextOwner::Another && *scope == CleaningScope::All;
     (is_none && is_due).then(|| "no disk was found that the last owner could have written".to_owned())
 }
 
-fn barred(judged: &[Judged<'_>]) -> Option<String> {
-    let barred = judged.iter().filter(|judged| matches!(judged.fate, Fate::Bar(_))).count();
+fn barred_reason(judged: &[DiskDecision<'_>]) -> Option<String> {
+    let barred = judged.iter().filter(|judged| matches!(judged.fate, CleaningFate::Bar(_))).count();
     (barred > 0).then(|| format!("{barred} of the disks to clean cannot be cleaned"))
 }
 
-fn relaxed(method: Method, scope: &Scope) -> Option<String> {
+fn relaxed(method: CleaningMethod, scope: &CleaningScope) -> Option<String> {
     let less = match (method, scope) {
-        (Method::Metadata, _) => "metadata alone is cleared: data of the last owner stays readable",
-        (Method::Quick | Method::Full, Scope::Target) => "only the disk of the operating system is erased",
-        (Method::Quick | Method::Full, Scope::Named(_)) => "only the named disks are erased",
-        (Method::Quick, Scope::All) => "disks are erased by their quickest method, whatever its grade",
-        (Method::Full, Scope::All) => return None,
+        (CleaningMethod::Metadata, _) => "metadata alone is cleared: data of the last owner stays readable",
+        (CleaningMethod::Quick | CleaningMethod::Full, CleaningScope::Target) => {
+            "only the disk of the operating system is erased"
+        }
+        (CleaningMethod::Quick | CleaningMethod::Full, CleaningScope::Named(_)) => "only the named disks are erased",
+        (CleaningMethod::Quick, CleaningScope::All) => "disks are erased by their quickest method, whatever its grade",
+        (CleaningMethod::Full, CleaningScope::All) => return None,
     };
     Some(format!("the host's owner asks for less between two owners: {less}"))
 }
 
-fn verdict(judged: &Judged<'_>) -> DiskVerdict {
+fn verdict(judged: &DiskDecision<'_>) -> DiskVerdict {
     match &judged.fate {
-        Fate::Clean(identity) => {
+        CleaningFate::Clean(identity) => {
             let explained = explain(judged.disk, &Ok(identity.clone()));
             DiskVerdict { verdict: "is to be cleaned".to_owned(), ..explained }
         }
-        Fate::Keep(why) | Fate::Bar(why) => explain(judged.disk, &Err(why.clone())),
+        CleaningFate::Keep(why) | CleaningFate::Bar(why) => explain(judged.disk, &Err(why.clone())),
     }
 }
 
@@ -279,10 +289,10 @@ mod tests {
         let disks = [disk("sda", "A"), disk("sdb", "B")];
         let target = identity_of("B");
         let same = plan(NextOwner::Same, &NOTHING_ASKED, Some(&target), &disks).unwrap();
-        assert_eq!((same.method, serials(&same)), (Method::Metadata, vec!["B"]));
+        assert_eq!((same.method, serials(&same)), (CleaningMethod::Metadata, vec!["B"]));
         assert_eq!((same.kept[0].device.as_str(), same.relaxed), ("sda", None));
         let other = plan(NextOwner::Another, &NOTHING_ASKED, Some(&target), &disks).unwrap();
-        assert_eq!((other.method, serials(&other)), (Method::Full, vec!["A", "B"]));
+        assert_eq!((other.method, serials(&other)), (CleaningMethod::Full, vec!["A", "B"]));
         assert!(other.kept.is_empty() && other.relaxed.is_none());
         let never = plan(NextOwner::Same, &NOTHING_ASKED, None, &disks).unwrap();
         assert!(never.disks.is_empty(), "nothing was installed");
@@ -293,10 +303,10 @@ mod tests {
         let disks = [disk("sda", "A"), disk("sdb", "B")];
         let ask = |method, scope| CleaningPolicy { method, scope };
         for (policy, word) in [
-            (ask(Some(Method::Metadata), None), "stays readable"),
-            (ask(Some(Method::Quick), None), "quickest"),
-            (ask(None, Some(Scope::Target)), "only the disk of the operating system"),
-            (ask(None, Some(Scope::Named(vec!["A".into()]))), "only the named disks"),
+            (ask(Some(CleaningMethod::Metadata), None), "stays readable"),
+            (ask(Some(CleaningMethod::Quick), None), "quickest"),
+            (ask(None, Some(CleaningScope::Target)), "only the disk of the operating system"),
+            (ask(None, Some(CleaningScope::Named(vec!["A".into()]))), "only the named disks"),
         ] {
             let cleaning = plan(NextOwner::Another, &policy, Some(&identity_of("A")), &disks).unwrap();
             assert!(cleaning.relaxed.unwrap().contains(word), "{policy:?}");
@@ -311,7 +321,7 @@ mod tests {
         let error = plan(NextOwner::Another, &NOTHING_ASKED, None, &twins).unwrap_err();
         assert_eq!((error.reason.as_str(), error.disks.len()), ("2 of the disks to clean cannot be cleaned", 3));
         let paths = ["/dev/disk/by-path/sda", "/dev/disk/by-path/sdb", "C"].map(str::to_owned).to_vec();
-        let policy = CleaningPolicy { scope: Some(Scope::Named(paths)), ..CleaningPolicy::default() };
+        let policy = CleaningPolicy { scope: Some(CleaningScope::Named(paths)), ..CleaningPolicy::default() };
         let named = plan(NextOwner::Another, &policy, None, &twins).unwrap();
         assert_eq!(named.disks[1].by_path, "/dev/disk/by-path/sdb");
         let mut read_only = [disk("sda", "A")];
@@ -335,7 +345,8 @@ mod tests {
     fn names_that_fit_none_or_several_stop_all() {
         let twins = [disk("sda", "A"), disk("sdb", "A")];
         for (name, why) in [("gone", "is not among the disks"), ("A", "fits 2 disks")] {
-            let policy = CleaningPolicy { scope: Some(Scope::Named(vec![name.into()])), ..CleaningPolicy::default() };
+            let policy =
+                CleaningPolicy { scope: Some(CleaningScope::Named(vec![name.into()])), ..CleaningPolicy::default() };
             let error = plan(NextOwner::Same, &policy, None, &twins).unwrap_err();
             assert!(error.reason.contains(why), "{error}");
         }
@@ -371,7 +382,7 @@ mod tests {
         fn no_disk_is_forgotten(
             rows in prop::collection::vec((0_u8..4, any::<bool>(), any::<bool>()), 0..6),
             another: bool,
-            scope in prop::option::of(prop_oneof![Just(Scope::Target), Just(Scope::All)]),
+            scope in prop::option::of(prop_oneof![Just(CleaningScope::Target), Just(CleaningScope::All)]),
         ) {
             let disks: Vec<DiskRecord> = rows.iter().enumerate().map(|(index, (serial, removable, read_only))| {
                 let serial = if *serial == 0 { String::new() } else { format!("S{serial}") };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a WWN of its own | the WWN, with its extension where there is one |
 //! | a serial number of its own | serial number, model and size |
-//! | neither, or the same as another disk | its place and size, where the owner names the place: [`OwnersWord`] |
+//! | neither, or the same as another disk | its place and size, where the owner names the place: [`OwnerNamedPlaces`] |
 //!
 //! A disk that is named by its place is another one as soon as it has another size, or a WWN or serial number that the
 //! named one had not.
@@ -46,7 +46,7 @@ pub(super) fn is_place_of(name: &str, disk: &DiskRecord) -> bool {
 
 /// Places that the host's owner names, for disks that have no name of their own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OwnersWord<'a> {
+pub struct OwnerNamedPlaces<'a> {
     /// The hints for the disk of the next installation.
     pub hints: Option<&'a RootDeviceHints>,
     /// Disks that were installed on: their owner named them then.
@@ -55,7 +55,7 @@ pub struct OwnersWord<'a> {
     pub names: &'a [String],
 }
 
-impl<'a> OwnersWord<'a> {
+impl<'a> OwnerNamedPlaces<'a> {
     /// The hints alone.
     #[must_use]
     pub fn hints(hints: &'a RootDeviceHints) -> Self {
@@ -74,7 +74,7 @@ impl<'a> OwnersWord<'a> {
 ///
 /// # Errors
 /// Why nothing does, in words.
-pub fn identity(word: &OwnersWord<'_>, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
+pub fn identity(word: &OwnerNamedPlaces<'_>, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
     let identity = DiskIdentity {
         wwn: full_wwn(disk).to_owned(),
         serial: disk.serial.clone(),
@@ -163,7 +163,7 @@ mod tests {
     fn volumes_of_one_array_differ_in_the_extension_of_their_wwn() {
         let disks = [volume("sda", "2a8e2f1d"), volume("sdb", "2a8e2f3a")];
         for (index, disk) in disks.iter().enumerate() {
-            let named = identity(&OwnersWord::default(), disk, &disks);
+            let named = identity(&OwnerNamedPlaces::default(), disk, &disks);
             let fitting: Vec<usize> =
                 (0..2).filter(|other| named.as_ref().is_ok_and(|named| fits(named, &disks[*other]))).collect();
             assert_eq!(fitting, [index]);
@@ -175,23 +175,23 @@ mod tests {
         assert!(fits(&journal, &disks[0]), "of a version that did not keep the extension");
         // One volume without an extension may be the other path of any.
         let disks = [volume("sda", ""), volume("sdb", "2a8e2f3a")];
-        assert!(identity(&OwnersWord::default(), &disks[0], &disks).is_err());
+        assert!(identity(&OwnerNamedPlaces::default(), &disks[0], &disks).is_err());
     }
 
     #[test]
     fn a_disk_without_a_name_is_named_by_the_owners_word_for_its_place() {
         let disks = [disk("vda", "", ""), disk("vdb", "", "")];
-        assert!(identity(&OwnersWord::default(), &disks[0], &disks).is_err());
+        assert!(identity(&OwnerNamedPlaces::default(), &disks[0], &disks).is_err());
         for name in [&disks[0].by_path, &disks[0].by_id[0]] {
             let hints = RootDeviceHints { device_name: name.clone(), ..RootDeviceHints::default() };
-            let named = identity(&OwnersWord::hints(&hints), &disks[0], &disks);
+            let named = identity(&OwnerNamedPlaces::hints(&hints), &disks[0], &disks);
             assert!(
                 named.as_ref().is_ok_and(|named| named.is_by_path() && named.by_path == disks[0].by_path),
                 "{name}"
             );
-            assert!(identity(&OwnersWord::hints(&hints), &disks[1], &disks).is_err());
+            assert!(identity(&OwnerNamedPlaces::hints(&hints), &disks[1], &disks).is_err());
             let installed = [named.unwrap_or_default()];
-            let word = OwnersWord { installed: &installed, ..OwnersWord::default() };
+            let word = OwnerNamedPlaces { installed: &installed, ..OwnerNamedPlaces::default() };
             assert_eq!(identity(&word, &disks[0], &disks).as_ref(), Ok(&installed[0]));
         }
         let hint = hint_for(&disks[0], &disks);

@@ -24,13 +24,13 @@ const RANDOM_BITS: u32 = 22;
 
 /// Which store, in which of its timelines, at which of its revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct InstallationMark {
     pub store: u32,
     pub timeline: u32,
     pub revision: u64,
 }
 
-impl Mark {
+impl InstallationMark {
     /// The GUID of one installation; `random` tells it from others of the same moment.
     #[must_use]
     pub fn guid(&self, random: u128) -> String {
@@ -61,7 +61,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for InstallationMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "store {:06x}, timeline {:08x}, revision {}", self.store, self.timeline, self.revision)
     }
@@ -75,11 +75,11 @@ mod tests {
 
     #[test]
     fn the_form_never_changes() {
-        let mark = Mark { store: 0xab_cdef, timeline: 0x1234_5678, revision: 0x234_5678_9abc };
+        let mark = InstallationMark { store: 0xab_cdef, timeline: 0x1234_5678, revision: 0x234_5678_9abc };
         let guid = mark.guid(u128::MAX);
         assert_eq!(guid, "abcdef12-3456-8782-8d15-9e26af3fffff");
-        assert_eq!(Mark::parse(&guid), Some(mark));
-        assert_eq!(Mark::parse(&guid.to_uppercase()), Some(mark), "other tools print it so");
+        assert_eq!(InstallationMark::parse(&guid), Some(mark));
+        assert_eq!(InstallationMark::parse(&guid.to_uppercase()), Some(mark), "other tools print it so");
     }
 
     #[test]
@@ -92,21 +92,21 @@ mod tests {
             "abcdef12-3456-8782-8d15-9e26af3ffffé",
             "+bcdef12-3456-8782-8d15-9e26af3fffff",
         ] {
-            assert_eq!(Mark::parse(other), None, "{other}");
+            assert_eq!(InstallationMark::parse(other), None, "{other}");
         }
     }
 
     proptest! {
         #[test]
         fn what_is_said_is_read(store in 0_u32..1 << 24, timeline: u32, revision in 0_u64..1 << 44, random: u128) {
-            let mark = Mark { store, timeline, revision };
-            prop_assert_eq!(Mark::parse(&mark.guid(random)), Some(mark));
+            let mark = InstallationMark { store, timeline, revision };
+            prop_assert_eq!(InstallationMark::parse(&mark.guid(random)), Some(mark));
         }
 
         #[test]
         fn no_text_panics(text in "[0-9a-f-]{0,40}", any in ".{0,40}") {
-            prop_assert!(Mark::parse(&text).is_none_or(|mark| mark.revision < 1 << 44));
-            prop_assert!(Mark::parse(&any).is_none_or(|mark| mark.store < 1 << 24));
+            prop_assert!(InstallationMark::parse(&text).is_none_or(|mark| mark.revision < 1 << 44));
+            prop_assert!(InstallationMark::parse(&any).is_none_or(|mark| mark.store < 1 << 24));
         }
     }
 }

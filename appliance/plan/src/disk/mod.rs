@@ -19,13 +19,13 @@ mod table;
 
 pub use attachment::{names_one, set_apart};
 pub use cleaning::{
-    Cleaning, CleaningPolicies, CleaningPolicy, Method, NextOwner, Scope, all_there, holders, identity_of, is_mark_of,
-    is_named_by, plan_cleaning, record_of,
+    Cleaning, CleaningMethod, CleaningPolicies, CleaningPolicy, CleaningScope, NextOwner, all_there, holders,
+    identity_of, is_mark_of, is_named_by, plan_cleaning, record_of,
 };
 pub use firesteel_facts::{DiskIdentity, Grade, size_text};
 pub use hints::{mismatch, names_kernel_device};
-pub use identity::{OwnersWord, full_wwn, identity};
+pub use identity::{OwnerNamedPlaces, full_wwn, identity};
 pub(crate) use identity::{fits, unite};
-pub use mark::Mark;
-pub use proof::{Cleaned, claims, proof, shortfall, words};
+pub use mark::InstallationMark;
+pub use proof::{CleaningProof, claims, describe_proof, proof, shortfall};
 pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk, verdicts};

@@ -1,18 +1,18 @@
 //! Whether what an agent showed for a disk is what was asked of it. Anything less is not cleaned, whatever the
 //! agent calls it.
 
-use super::{DiskIdentity, Grade, Method};
+use super::{CleaningMethod, DiskIdentity, Grade};
 
 /// What the receipt of one cleaned disk says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleaningProof {
     /// Number of the plan in its attempt.
     pub plan: u32,
     pub disk: DiskIdentity,
     /// Device name in that boot, for people.
     pub device: String,
     /// As the agent was asked.
-    pub asked: Method,
+    pub asked: CleaningMethod,
     /// What led to the end: `sanitize-block`, `overwrite`, `metadata`, …
     pub by: String,
     pub grade: Grade,
@@ -26,11 +26,11 @@ pub struct Cleaned {
 
 /// Why a receipt does not prove that its disk was cleaned as asked; `None` where it does.
 #[must_use]
-pub fn shortfall(asked: Method, disk: &DiskIdentity, shown: &Cleaned) -> Option<String> {
+pub fn shortfall(asked: CleaningMethod, disk: &DiskIdentity, shown: &CleaningProof) -> Option<String> {
     if shown.disk != *disk {
         return Some(format!("its receipt is of another disk ({})", shown.disk));
     }
-    if asked == Method::Metadata {
+    if asked == CleaningMethod::Metadata {
         // What clears metadata reads all of it back, or fails.
         return None;
     }
@@ -50,8 +50,12 @@ pub fn shortfall(asked: Method, disk: &DiskIdentity, shown: &Cleaned) -> Option<
 ///
 /// # Errors
 /// The newest receipt's shortfall, or that there is none.
-pub fn proof<'a>(asked: Method, disk: &DiskIdentity, shown: &'a [Cleaned]) -> Result<&'a Cleaned, String> {
-    let own: Vec<&'a Cleaned> = shown.iter().filter(|shown| shown.disk == *disk).collect();
+pub fn proof<'a>(
+    asked: CleaningMethod,
+    disk: &DiskIdentity,
+    shown: &'a [CleaningProof],
+) -> Result<&'a CleaningProof, String> {
+    let own: Vec<&'a CleaningProof> = shown.iter().filter(|shown| shown.disk == *disk).collect();
     let good = own.iter().copied().filter(|shown| shortfall(asked, disk, shown).is_none());
     good.max_by_key(|shown| (shown.grade, shown.plan)).ok_or_else(|| {
         let newest = own.iter().max_by_key(|shown| shown.plan);
@@ -62,13 +66,13 @@ pub fn proof<'a>(asked: Method, disk: &DiskIdentity, shown: &'a [Cleaned]) -> Re
 
 /// What was proven, for people; each disk by itself, and what was not verified behind it.
 #[must_use]
-pub fn words(asked: Method, shown: &[&Cleaned]) -> String {
+pub fn describe_proof(asked: CleaningMethod, shown: &[&CleaningProof]) -> String {
     listed(shown.iter().map(|shown| one(shown, &graded(asked, shown))).collect())
 }
 
 /// What the agent says of each disk, for people, without a grade: it is not known to be the host that says so.
 #[must_use]
-pub fn claims(shown: &[&Cleaned]) -> String {
+pub fn claims(shown: &[&CleaningProof]) -> String {
     listed(shown.iter().map(|shown| one(shown, &format!("erased by {}, as its agent says", shown.by))).collect())
 }
 
@@ -80,13 +84,13 @@ fn listed(disks: Vec<String>) -> String {
     }
 }
 
-fn graded(asked: Method, shown: &Cleaned) -> String {
+fn graded(asked: CleaningMethod, shown: &CleaningProof) -> String {
     match (asked, shown.grade) {
-        (Method::Metadata, Grade::None) => {
+        (CleaningMethod::Metadata, Grade::None) => {
             "its tables and signatures were cleared and read back; its data was not erased".to_owned()
         }
         // More was done to it in another plan, and nothing more is claimed.
-        (Method::Metadata, _) => "its tables and signatures were cleared".to_owned(),
+        (CleaningMethod::Metadata, _) => "its tables and signatures were cleared".to_owned(),
         (_, Grade::None) => format!("not erased ({})", shown.by),
         (_, Grade::Clear) => format!("cleared by {} (NIST SP 800-88 clear)", shown.by),
         (_, Grade::Purge) => format!("purged by {} (NIST SP 800-88 purge)", shown.by),
@@ -94,7 +98,7 @@ fn graded(asked: Method, shown: &Cleaned) -> String {
 }
 
 /// One disk, what became of it, and what is to be known beside that.
-fn one(shown: &Cleaned, what: &str) -> String {
+fn one(shown: &CleaningProof, what: &str) -> String {
     let name =
         if shown.device.is_empty() { shown.disk.to_string() } else { format!("{} ({})", shown.device, shown.disk) };
     let over = if shown.overridden.is_empty() {
@@ -119,8 +123,8 @@ mod tests {
         DiskIdentity { serial: serial.into(), size_bytes: 8 << 30, ..DiskIdentity::default() }
     }
 
-    fn shown(asked: Method, grade: Grade) -> Cleaned {
-        Cleaned {
+    fn shown(asked: CleaningMethod, grade: Grade) -> CleaningProof {
+        CleaningProof {
             plan: 1,
             disk: disk("A"),
             device: "/dev/sda".into(),
@@ -135,8 +139,8 @@ mod tests {
 
     #[test]
     fn only_what_was_asked_is_proven() {
+        use CleaningMethod as M;
         use Grade as G;
-        use Method as M;
         for (asked, shown_asked, grade, proven) in [
             (M::Metadata, M::Metadata, G::None, true),
             (M::Metadata, M::Full, G::Purge, true),
@@ -151,7 +155,7 @@ mod tests {
             let shown = shown(shown_asked, grade);
             let found = proof(asked, &disk("A"), std::slice::from_ref(&shown));
             assert_eq!(found.is_ok(), proven, "{asked:?} by {shown:?}: {found:?}");
-            let unread = Cleaned { read_back_bytes: 0, ..shown.clone() };
+            let unread = CleaningProof { read_back_bytes: 0, ..shown.clone() };
             let is_enough = proof(asked, &disk("A"), &[unread]).is_ok();
             assert_eq!(is_enough, asked == M::Metadata, "nothing was read back");
             assert!(proof(asked, &disk("B"), &[shown]).is_err(), "another disk's");
@@ -161,18 +165,20 @@ mod tests {
 
     #[test]
     fn words_never_say_more_than_was_proven() {
-        let metadata = shown(Method::Metadata, Grade::None);
-        assert!(words(Method::Metadata, &[&metadata]).contains("data was not erased"));
-        let cleared = shown(Method::Full, Grade::Clear);
-        let told = words(Method::Full, &[&cleared]);
+        let metadata = shown(CleaningMethod::Metadata, Grade::None);
+        assert!(describe_proof(CleaningMethod::Metadata, &[&metadata]).contains("data was not erased"));
+        let cleared = shown(CleaningMethod::Full, Grade::Clear);
+        let told = describe_proof(CleaningMethod::Full, &[&cleared]);
         assert!(
             told.contains("clear)") && !told.contains("purge") && told.contains("unverified: spare blocks"),
             "{told}"
         );
-        assert_eq!(words(Method::Full, &[]), "no disk was to be cleaned");
-        let purged = Cleaned { by: "sanitize-crypto".into(), ..shown(Method::Full, Grade::Purge) };
-        assert!(words(Method::Full, &[&purged]).contains("purged by sanitize-crypto"));
-        for text in [claims(&[&purged]), claims(&[&purged, &cleared]), words(Method::Metadata, &[&purged])] {
+        assert_eq!(describe_proof(CleaningMethod::Full, &[]), "no disk was to be cleaned");
+        let purged = CleaningProof { by: "sanitize-crypto".into(), ..shown(CleaningMethod::Full, Grade::Purge) };
+        assert!(describe_proof(CleaningMethod::Full, &[&purged]).contains("purged by sanitize-crypto"));
+        for text in
+            [claims(&[&purged]), claims(&[&purged, &cleared]), describe_proof(CleaningMethod::Metadata, &[&purged])]
+        {
             assert!(!text.contains("purge") && !text.contains("clear)") && text.contains("spare blocks"), "{text}");
         }
     }

@@ -6,7 +6,7 @@ use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{
-    DiskIdentity, OwnersWord,
+    DiskIdentity, OwnerNamedPlaces,
     attachment::{describes, names_one, set_apart},
     identity,
     identity::hint_for,
@@ -127,7 +127,7 @@ fn judge(
     if hints.is_empty() && disk.size_bytes < SIZE_BYTES_MIN {
         return Err(format!("is smaller than {}", size_text(SIZE_BYTES_MIN)));
     }
-    identity(&OwnersWord::hints(hints), disk, disks).map_err(|why| format!("{why}{}", to_use(disk, disks)))
+    identity(&OwnerNamedPlaces::hints(hints), disk, disks).map_err(|why| format!("{why}{}", to_use(disk, disks)))
 }
 
 /// What its owner sets to have this disk used.

@@ -9,16 +9,16 @@
 //! judged in [`crate::disk::proof`]. Each check has a name and looks at one thing, so that its test finds one that is taken
 //! away.
 
-mod asked;
 mod boot;
+mod erasure_request;
 mod write;
 
 use firesteel_resources::host_journal::HandedFile;
 
 use crate::DiskIdentity;
 
-pub use asked::{DiskWork, asks};
 pub use boot::{BootCase, unseen};
+pub use erasure_request::{DiskWork, asks};
 pub use write::{PlannedWrite, judge_write};
 
 /// One receipt of an attempt, by what it shows.
@@ -34,12 +34,12 @@ pub struct ShownReceipt {
     pub span: Option<(u64, u64)>,
     /// The appliance's signature of what is stored is good.
     pub is_signed: bool,
-    pub shows: Shows,
+    pub shows: ReceiptFacts,
 }
 
 /// What a receipt shows, as far as a judge looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shows {
+pub enum ReceiptFacts {
     /// The tables and signatures of a disk were cleared, and so many bytes read back.
     Cleared {
         disk: DiskIdentity,

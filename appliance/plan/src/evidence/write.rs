@@ -3,7 +3,7 @@
 use firesteel_resources::host_journal::{PromisedForm, PromisedForms};
 
 use crate::{
-    evidence::{MissingProof, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, Shows},
+    evidence::{MissingProof, ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite},
     host::WritePlan,
 };
 
@@ -55,15 +55,18 @@ impl<'a> WriteCase<'a> {
     }
 
     fn written(&self) -> Option<&'a ShownWrite> {
-        self.own().find_map(|receipt| if let Shows::Written(shown) = &receipt.shows { Some(shown) } else { None })
+        self.own()
+            .find_map(|receipt| if let ReceiptFacts::Written(shown) = &receipt.shows { Some(shown) } else { None })
     }
 
     fn handed_off(&self) -> Option<&'a ShownHandOff> {
-        self.own().find_map(|receipt| if let Shows::HandedOff(shown) = &receipt.shows { Some(shown) } else { None })
+        self.own()
+            .find_map(|receipt| if let ReceiptFacts::HandedOff(shown) = &receipt.shows { Some(shown) } else { None })
     }
 
     fn boot_entry(&self) -> Option<&'a ShownBootEntry> {
-        self.own().find_map(|receipt| if let Shows::BootEntry(shown) = &receipt.shows { Some(shown) } else { None })
+        self.own()
+            .find_map(|receipt| if let ReceiptFacts::BootEntry(shown) = &receipt.shows { Some(shown) } else { None })
     }
 
     /// What was promised in the form that was taken, the newest last.
@@ -192,7 +195,7 @@ fn read_back_time(case: &WriteCase<'_>) -> Option<String> {
 /// Writing and reading back are both done inside the step, by the clock that the step is measured with.
 fn work_time(case: &WriteCase<'_>) -> Option<String> {
     let shown = case.written()?;
-    let receipt = case.own().find(|receipt| matches!(receipt.shows, Shows::Written(_)))?;
+    let receipt = case.own().find(|receipt| matches!(receipt.shows, ReceiptFacts::Written(_)))?;
     let (began, ended) = receipt.span?;
     let (work, step) = (shown.write_ms.saturating_add(shown.readback_ms), ended.saturating_sub(began));
     // Each of the three is cut to a whole millisecond.
@@ -200,7 +203,9 @@ fn work_time(case: &WriteCase<'_>) -> Option<String> {
 }
 
 fn cleared(case: &WriteCase<'_>) -> Option<String> {
-    let is_it = |shows: &Shows| matches!(shows, Shows::Cleared { disk, verified_bytes } if *disk == case.planned.plan.disk && *verified_bytes > 0);
+    let asked = &case.planned.plan.disk;
+    let is_it =
+        |shows: &ReceiptFacts| matches!(shows, ReceiptFacts::Cleared { disk, verified_bytes: 1.. } if disk == asked);
     let found = case.own().any(|receipt| is_it(&receipt.shows));
     (!found).then(|| "there is no receipt that the disk's old tables were cleared and read back".to_owned())
 }
@@ -343,7 +348,7 @@ mod tests {
 
     /// What an honest agent shows.
     fn good() -> Vec<ShownReceipt> {
-        let receipt = |index: u32, step: &str, shows: Shows| ShownReceipt {
+        let receipt = |index: u32, step: &str, shows: ReceiptFacts| ShownReceipt {
             plan: NUMBER,
             index,
             step: step.into(),
@@ -370,11 +375,11 @@ mod tests {
         let handed_off = ShownHandOff { disk: disk_of("A"), form: "boot_partition".into(), files, loader_files: 1 };
         let entry = ShownBootEntry { method: "uefi".into(), entry: "Boot0007 HD(1)".into(), order: "0003,0007".into() };
         vec![
-            receipt(0, "clear-metadata", Shows::Cleared { disk: disk_of("A"), verified_bytes: 1 << 20 }),
-            receipt(1, "write-image", Shows::Written(written)),
-            receipt(2, "hand-off", Shows::HandedOff(handed_off)),
-            receipt(3, "set-boot-entry", Shows::BootEntry(entry)),
-            receipt(4, "reboot", Shows::Leaving),
+            receipt(0, "clear-metadata", ReceiptFacts::Cleared { disk: disk_of("A"), verified_bytes: 1 << 20 }),
+            receipt(1, "write-image", ReceiptFacts::Written(written)),
+            receipt(2, "hand-off", ReceiptFacts::HandedOff(handed_off)),
+            receipt(3, "set-boot-entry", ReceiptFacts::BootEntry(entry)),
+            receipt(4, "reboot", ReceiptFacts::Leaving),
         ]
     }
 
@@ -388,21 +393,21 @@ mod tests {
 
     fn write(receipts: &mut [ShownReceipt]) -> &mut ShownWrite {
         match &mut receipts[1].shows {
-            Shows::Written(shown) => shown,
+            ReceiptFacts::Written(shown) => shown,
             _ => unreachable!("the second receipt is of the write"),
         }
     }
 
     fn hand(receipts: &mut [ShownReceipt]) -> &mut ShownHandOff {
         match &mut receipts[2].shows {
-            Shows::HandedOff(shown) => shown,
+            ReceiptFacts::HandedOff(shown) => shown,
             _ => unreachable!("the third receipt is of the hand-off"),
         }
     }
 
     fn entry(receipts: &mut [ShownReceipt]) -> &mut ShownBootEntry {
         match &mut receipts[3].shows {
-            Shows::BootEntry(shown) => shown,
+            ReceiptFacts::BootEntry(shown) => shown,
             _ => unreachable!("the fourth receipt is of the boot entry"),
         }
     }
@@ -431,10 +436,10 @@ mod tests {
         ("read back in no time", "read-back-time", |shown| write(shown).readback_ms = 0),
         ("more work than its step has time for", "work-time", |shown| shown[1].span = Some((100_000, 139_998))),
         ("cleared on another disk", "cleared", |shown| {
-            shown[0].shows = Shows::Cleared { disk: disk_of("B"), verified_bytes: 1 };
+            shown[0].shows = ReceiptFacts::Cleared { disk: disk_of("B"), verified_bytes: 1 };
         }),
         ("nothing cleared", "cleared", |shown| {
-            shown[0].shows = Shows::Cleared { disk: disk_of("A"), verified_bytes: 0 };
+            shown[0].shows = ReceiptFacts::Cleared { disk: disk_of("A"), verified_bytes: 0 };
         }),
         ("files on another disk", "hand-off-disk", |shown| hand(shown).disk = disk_of("B")),
         ("another form", "form", |shown| hand(shown).form = "no_cloud".into()),

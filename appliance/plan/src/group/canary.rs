@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_resources::host_group::{
-    Canary, CanaryHost, CanaryState, HostGroupStatus, ImageReference, RolloutMode, Track,
+    Canary, CanaryHost, CanaryState, HostGroupStatus, ImageReference, ReleaseTrack, RolloutMode,
 };
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    HostSeen, Seen, Stage, give, history, report,
-    target::{self, Target},
+    GroupHostInputs, GroupHostStage, GroupInputs, history, image_assignment, report,
+    target::{self, GroupTarget},
 };
 
 /// Whether the image must be tried: what was promoted once is known to boot.
-pub(super) fn is_asked_for(seen: &Seen<'_>, image: &ImageReference, status: &HostGroupStatus) -> bool {
+pub(super) fn is_asked_for(seen: &GroupInputs<'_>, image: &ImageReference, status: &HostGroupStatus) -> bool {
     seen.group.spec.rollout.mode == RolloutMode::Canary && !history::was_promoted(image, status)
 }
 
@@ -26,20 +26,20 @@ pub(super) fn is_halted(canary: &Canary) -> bool {
 }
 
 /// Whether it halted and stands in the way. While somebody wants another image, the halt is remembered and no trouble.
-pub(super) fn halts(seen: &Seen<'_>, target: &Target, canary: &Canary) -> bool {
+pub(super) fn halts(seen: &GroupInputs<'_>, target: &GroupTarget, canary: &Canary) -> bool {
     let spec = &seen.group.spec;
     let is_golden = || seen.group.status.golden.as_ref() == Some(&canary.image);
     is_halted(canary)
         && match target {
-            Target::Image { image, .. } => canary.image == *image,
-            Target::Unknown(_) => spec.image.track == Track::Latest && is_golden(),
-            Target::Wrong(_) => false,
+            GroupTarget::Image { image, .. } => canary.image == *image,
+            GroupTarget::Unknown(_) => spec.image.track == ReleaseTrack::Latest && is_golden(),
+            GroupTarget::Wrong(_) => false,
         }
 }
 
 /// Goes on with the trial of this image, or begins it. Says when a canary is late.
 pub(super) fn advance(
-    seen: &Seen<'_>,
+    seen: &GroupInputs<'_>,
     image: &ImageReference,
     by: &str,
     status: &mut HostGroupStatus,
@@ -60,7 +60,7 @@ pub(super) fn advance(
     canary.attempt = rollout.attempt;
     adopt(seen, &mut canary);
     let was_held = report::was_held(&seen.group.status);
-    look(seen, &mut canary, was_held);
+    update_canary(seen, &mut canary, was_held);
     if was_held && is_under_way(&canary) {
         // While it stood still, nobody was late.
         canary.hosts.iter_mut().filter(|host| !host.running).for_each(|host| host.since = seen.now);
@@ -81,12 +81,14 @@ pub(super) fn advance(
 }
 
 /// The trial of this image goes no further while the group is held; who runs it meanwhile has shown what it was to show.
-pub(super) fn stand_still(seen: &Seen<'_>, image: &ImageReference, status: &mut HostGroupStatus) {
+pub(super) fn stand_still(seen: &GroupInputs<'_>, image: &ImageReference, status: &mut HostGroupStatus) {
     let Some(canary) = status.canary.as_mut().filter(|canary| canary.image == *image && is_under_way(canary)) else {
         return;
     };
     let runs = |name: &str| {
-        let is_it = |host: &&HostSeen| host.name == name && matches!(&host.stage, Stage::Running(has) if has == image);
+        let is_it = |host: &&GroupHostInputs| {
+            host.name == name && matches!(&host.stage, GroupHostStage::Running(has) if has == image)
+        };
         seen.hosts.iter().any(|host| is_it(&host))
     };
     for host in canary.hosts.iter_mut().filter(|host| !host.running) {
@@ -94,24 +96,24 @@ pub(super) fn stand_still(seen: &Seen<'_>, image: &ImageReference, status: &mut 
     }
 }
 
-fn begin(seen: &Seen<'_>, image: &ImageReference) -> Canary {
+fn begin(seen: &GroupInputs<'_>, image: &ImageReference) -> Canary {
     let attempt = seen.group.spec.rollout.attempt;
     Canary { image: image.clone(), state: CanaryState::Trying, attempt, since: seen.now, ..Canary::default() }
 }
 
-fn due(seen: &Seen<'_>, host: &CanaryHost) -> Timestamp {
+fn due(seen: &GroupInputs<'_>, host: &CanaryHost) -> Timestamp {
     let deadline = SignedDuration::from_secs(seen.group.spec.rollout.deadline_seconds());
     host.since.checked_add(deadline).unwrap_or(Timestamp::MAX)
 }
 
 /// Hosts that have the image already show the same, whoever gave it to them: of an earlier trial, or from another group.
 /// One that is installed and silent shows nothing: since when it is so is not known here, and it may never say a word.
-fn adopt(seen: &Seen<'_>, canary: &mut Canary) {
+fn adopt(seen: &GroupInputs<'_>, canary: &mut Canary) {
     let known: BTreeSet<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
     let image = canary.image.clone();
     let others = || seen.hosts.iter().filter(|host| !known.contains(&host.name));
-    let runs = others().filter(|host| matches!(&host.stage, Stage::Running(has) if *has == image));
-    let comes = others().filter(|host| matches!(&host.stage, Stage::Installing(has) if *has == image));
+    let runs = others().filter(|host| matches!(&host.stage, GroupHostStage::Running(has) if *has == image));
+    let comes = others().filter(|host| matches!(&host.stage, GroupHostStage::Installing(has) if *has == image));
     // More that run would say no more.
     let enough = seen.group.spec.rollout.canaries();
     let new = runs.take(enough).chain(comes);
@@ -119,9 +121,10 @@ fn adopt(seen: &Seen<'_>, canary: &mut Canary) {
 }
 
 /// What has become of the hosts that try it. `was_held`: the trial stood still until now.
-fn look(seen: &Seen<'_>, canary: &mut Canary, was_held: bool) {
+fn update_canary(seen: &GroupInputs<'_>, canary: &mut Canary, was_held: bool) {
     let image = canary.image.clone();
-    let stages: BTreeMap<&str, &Stage> = seen.hosts.iter().map(|host| (host.name.as_str(), &host.stage)).collect();
+    let stages: BTreeMap<&str, &GroupHostStage> =
+        seen.hosts.iter().map(|host| (host.name.as_str(), &host.stage)).collect();
     let mut halts = None;
     canary.hosts.retain_mut(|host| {
         if host.running {
@@ -129,21 +132,27 @@ fn look(seen: &Seen<'_>, canary: &mut Canary, was_held: bool) {
         }
         let late = !was_held && due(seen, host) <= seen.now;
         match stages.get(host.name.as_str()).copied() {
-            Some(Stage::Running(has)) if *has == image => {
+            Some(GroupHostStage::Running(has)) if *has == image => {
                 host.running = true;
                 return true;
             }
             // What failed before it was tried anew does not count.
-            Some(Stage::Failed { image: has, message, at, .. }) if *has == image && *at > host.since => {
+            Some(GroupHostStage::Failed { image: has, message, at, .. }) if *has == image && *at > host.since => {
                 halts.get_or_insert_with(|| format!("the host {} failed with it: {message}", host.name));
                 return true;
             }
-            Some(Stage::Installing(has) | Stage::Provisioned(has)) if *has == image => {}
-            Some(Stage::ToInstall | Stage::Failed { is_on_disk: false, .. }) => {}
+            Some(GroupHostStage::Installing(has) | GroupHostStage::Provisioned(has)) if *has == image => {}
+            Some(GroupHostStage::ToInstall | GroupHostStage::Failed { is_on_disk: false, .. }) => {}
             // It failed before with this image, and has it still: it shows nothing anew.
-            Some(Stage::Failed { is_on_disk: true, .. }) => return false,
+            Some(GroupHostStage::Failed { is_on_disk: true, .. }) => return false,
             // It left the group, or got another image from somebody else: its place is free.
-            Some(Stage::Running(_) | Stage::Installing(_) | Stage::Provisioned(_) | Stage::Foreign(_)) | None => {
+            Some(
+                GroupHostStage::Running(_)
+                | GroupHostStage::Installing(_)
+                | GroupHostStage::Provisioned(_)
+                | GroupHostStage::Foreign(_),
+            )
+            | None => {
                 return false;
             }
         }
@@ -162,17 +171,17 @@ fn look(seen: &Seen<'_>, canary: &mut Canary, was_held: bool) {
 }
 
 /// The next hosts that are to be installed take the places that are free.
-fn fill(seen: &Seen<'_>, canary: &mut Canary) {
+fn fill(seen: &GroupInputs<'_>, canary: &mut Canary) {
     let free = seen.group.spec.rollout.canaries().saturating_sub(canary.hosts.len());
     let taken: BTreeSet<&str> = canary.hosts.iter().map(|host| host.name.as_str()).collect();
-    let suits = |host: &&HostSeen| {
+    let suits = |host: &&GroupHostInputs| {
         host.stage.is_open()
             && host.not_ready.is_none()
             && !host.is_fought
             && !taken.contains(host.name.as_str())
-            && give::obstacle(seen, &canary.image, host).is_none()
+            && image_assignment::obstacle(seen, &canary.image, host).is_none()
     };
-    let mut next: Vec<&HostSeen> = seen.hosts.iter().filter(suits).collect();
+    let mut next: Vec<&GroupHostInputs> = seen.hosts.iter().filter(suits).collect();
     next.sort_by(|one, other| one.name.cmp(&other.name));
     let new: Vec<CanaryHost> = next
         .into_iter()

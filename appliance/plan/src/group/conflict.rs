@@ -7,7 +7,7 @@ use firesteel_resources::Selector;
 
 /// A host of one namespace.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
+pub struct GroupMember<'a> {
     pub name: &'a str,
     pub labels: &'a BTreeMap<String, String>,
 }
@@ -17,7 +17,7 @@ pub type Contested = BTreeMap<String, Vec<String>>;
 
 /// For each group of a namespace by name, the hosts that another one selects, too. Groups without any are left out.
 #[must_use]
-pub fn contested(groups: &[(&str, &Selector)], hosts: &[Member<'_>]) -> BTreeMap<String, Contested> {
+pub fn contested(groups: &[(&str, &Selector)], hosts: &[GroupMember<'_>]) -> BTreeMap<String, Contested> {
     let mut all: BTreeMap<String, Contested> = BTreeMap::new();
     for host in hosts {
         let selecting = groups.iter().filter(|(_, selector)| selector.matches(host.labels));

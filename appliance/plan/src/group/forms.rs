@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use firesteel_resources::host_group::{HostGroupStatus, ImageReference};
 
-use super::Seen;
+use super::GroupInputs;
 
 /// Brings `status.otherForms` up to the images that the status names.
-pub(super) fn note(seen: &Seen<'_>, status: &mut HostGroupStatus) {
+pub(super) fn note(seen: &GroupInputs<'_>, status: &mut HostGroupStatus) {
     let canary = status.canary.as_ref().map(|canary| &canary.image);
     let now = [canary, status.current.as_ref(), status.golden.as_ref(), status.previous.as_ref()];
     let past = status.history.iter().map(|entry| &entry.image);

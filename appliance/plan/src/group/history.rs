@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use firesteel_resources::host_group::{HISTORY_MAX, HOST_HISTORY_MAX, HistoryEntry, HostGroupStatus, ImageReference};
 use jiff::Timestamp;
 
-use super::{Seen, Stage, target::Target};
+use super::{GroupHostStage, GroupInputs, target::GroupTarget};
 
 /// Who brings about what nobody asks for by name.
 pub const POLICY: &str = "boot image policy";
@@ -26,7 +26,7 @@ pub(super) fn was_promoted(image: &ImageReference, status: &HostGroupStatus) -> 
 }
 
 /// Hosts that are found with an image that they did not have before.
-pub(super) fn note_hosts(seen: &Seen<'_>, target: &Target, status: &mut HostGroupStatus) {
+pub(super) fn note_hosts(seen: &GroupInputs<'_>, target: &GroupTarget, status: &mut HostGroupStatus) {
     // The newest entry of each host: one pass, for there may be many hosts.
     let mut newest: BTreeMap<String, ImageReference> = BTreeMap::new();
     for entry in status.history.iter().filter(|entry| !entry.host.is_empty()) {
@@ -37,11 +37,13 @@ pub(super) fn note_hosts(seen: &Seen<'_>, target: &Target, status: &mut HostGrou
     let mut room = HOST_HISTORY_MAX.saturating_sub(with_entry + 1);
     for host in seen.hosts {
         let image = match &host.stage {
-            Stage::Installing(image)
-            | Stage::Provisioned(image)
-            | Stage::Running(image)
-            | Stage::Failed { image, is_on_disk: true, .. } => image,
-            Stage::ToInstall | Stage::Failed { is_on_disk: false, .. } | Stage::Foreign(_) => continue,
+            GroupHostStage::Installing(image)
+            | GroupHostStage::Provisioned(image)
+            | GroupHostStage::Running(image)
+            | GroupHostStage::Failed { image, is_on_disk: true, .. } => image,
+            GroupHostStage::ToInstall
+            | GroupHostStage::Failed { is_on_disk: false, .. }
+            | GroupHostStage::Foreign(_) => continue,
         };
         match newest.get(&host.name) {
             Some(known) if known == image => continue,
@@ -55,13 +57,15 @@ pub(super) fn note_hosts(seen: &Seen<'_>, target: &Target, status: &mut HostGrou
 }
 
 /// Who brought an image onto a host of the group.
-fn brought_by(image: &ImageReference, target: &Target, status: &HostGroupStatus) -> String {
+fn brought_by(image: &ImageReference, target: &GroupTarget, status: &HostGroupStatus) -> String {
     let group = status.history.iter().rev().find(|entry| entry.host.is_empty() && entry.image == *image);
     let is_tried = status.canary.as_ref().is_some_and(|canary| canary.image == *image);
     match (group, target) {
         (Some(entry), _) => entry.by.clone(),
-        (None, Target::Image { image: wanted, by, .. }) if is_tried && wanted == image => format!("{by}, as a canary"),
-        (None, Target::Image { .. } | Target::Unknown(_) | Target::Wrong(_)) => FOUND.to_owned(),
+        (None, GroupTarget::Image { image: wanted, by, .. }) if is_tried && wanted == image => {
+            format!("{by}, as a canary")
+        }
+        (None, GroupTarget::Image { .. } | GroupTarget::Unknown(_) | GroupTarget::Wrong(_)) => FOUND.to_owned(),
     }
 }
 
@@ -73,7 +77,7 @@ fn add(image: &ImageReference, by: &str, host: &str, now: Timestamp, status: &mu
 }
 
 /// Keeps the bounds. An entry that the group is restored to stays.
-pub(super) fn trim(seen: &Seen<'_>, status: &mut HostGroupStatus) {
+pub(super) fn trim(seen: &GroupInputs<'_>, status: &mut HostGroupStatus) {
     let kept = seen.group.spec.restore.map(|restore| restore.entry);
     let of_group = |entry: &HistoryEntry| entry.host.is_empty();
     let of_host = |entry: &HistoryEntry| !entry.host.is_empty();

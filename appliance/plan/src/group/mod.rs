@@ -1,8 +1,8 @@
 //! How a group of hosts comes to a new image, and which image each host gets when it is installed next. Pure.
 //!
 //! The group's own status is the memory: a step takes it and gives the next one back. Nothing here installs anything: a
-//! [`Give::Image`] is what the caller writes into the spec of a host that is not provisioned; one that is, is never
-//! named (S1.7).
+//! [`ImageAssignment::Image`] is what the caller writes into the spec of a host that is not provisioned; one that is,
+//! is never named (S1.7).
 //!
 //! ```text
 //!   wanted: restore ► own image ► pinned release ► golden (of plan::policy)
@@ -13,18 +13,18 @@
 //!
 //! While a canary is tried, the others that are to be installed wait for it (S1.27). A halted image is tried again when
 //! `spec.rollout.attempt` is raised, also after the group was restored or pinned to images that it had before; the trial of
-//! another image takes the halt's place. While the group is [`Seen::held`], its rollout stands still, and who is installed
-//! gets what the group has, canaries too. A withdrawn release is given to nobody who follows the stream, wherever its
-//! rollout stands; who pins or restores it by name may have it.
+//! another image takes the halt's place. While the group is [`GroupInputs::held`], its rollout stands still, and who is
+//! installed gets what the group has, canaries too. A withdrawn release is given to nobody who follows the stream,
+//! wherever its rollout stands; who pins or restores it by name may have it.
 
 mod canary;
 mod conflict;
 mod forms;
-mod give;
 mod history;
+mod image_assignment;
 mod report;
 mod target;
-mod why;
+mod wait_reason;
 
 use std::collections::BTreeMap;
 
@@ -37,15 +37,15 @@ use jiff::Timestamp;
 
 use crate::policy::Catalogue;
 
-pub use conflict::{Contested, Member, contested};
+pub use conflict::{Contested, GroupMember, contested};
 pub use history::POLICY;
-pub use why::{Reason, Why};
+pub use wait_reason::{GroupWait, GroupWaitReason};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct GroupInputs<'a> {
     pub group: &'a HostGroup,
     /// The hosts that its selector selects.
-    pub hosts: &'a [HostSeen],
+    pub hosts: &'a [GroupHostInputs],
     pub catalogue: &'a Catalogue,
     /// Of the group, as [`crate::policy::architecture_of`] tells; `None` where it is not known.
     pub architecture: Option<Architecture>,
@@ -62,13 +62,13 @@ pub struct Seen<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostSeen {
+pub struct GroupHostInputs {
     pub name: String,
     /// Of its newest inspection.
     pub architecture: Option<Architecture>,
     /// Of the disk that would be written, where that is known.
     pub sector_bytes: Option<u32>,
-    pub stage: Stage,
+    pub stage: GroupHostStage,
     /// Why it would not be installed at once with an image that it is given, in words: it is not inspected yet, or off, or
     /// somebody holds it.
     pub not_ready: Option<String>,
@@ -77,9 +77,9 @@ pub struct HostSeen {
 }
 
 /// Where a host stands with the images of groups. The image that it has is known by its digest; one that is of no group
-/// and no stream makes it [`Stage::Foreign`].
+/// and no stream makes it [`GroupHostStage::Foreign`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum GroupHostStage {
     /// It is installed as soon as it is given an image; an image that it was given may have been taken back.
     ToInstall,
     /// It is being installed with this image.
@@ -97,10 +97,10 @@ pub enum Stage {
         is_on_disk: bool,
     },
     /// It has an image that no group gave it, or is not to be installed.
-    Foreign(Why),
+    Foreign(GroupWait),
 }
 
-impl Stage {
+impl GroupHostStage {
     /// Whether an image that it is given now comes onto its disk.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -114,17 +114,17 @@ impl Stage {
 
 /// What a host that can be given an image gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Give {
+pub enum ImageAssignment {
     Image(ImageReference),
     /// Nothing yet.
-    Wait(Why),
+    Wait(GroupWait),
 }
 
 /// By the names of hosts.
-pub type Gives = BTreeMap<String, Give>;
+pub type Gives = BTreeMap<String, ImageAssignment>;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct GroupStep {
     /// For the group's status. It is stored before a host is given anything.
     pub status: HostGroupStatus,
     /// For each host that is not provisioned and is the group's.
@@ -134,21 +134,21 @@ pub struct Step {
 }
 
 #[must_use]
-pub fn step(seen: &Seen<'_>) -> Step {
+pub fn step(seen: &GroupInputs<'_>) -> GroupStep {
     let mut status = seen.group.status.clone();
     let target = target::of(seen);
     let wake = roll_out(seen, &target, &mut status);
     history::note_hosts(seen, &target, &mut status);
     history::trim(seen, &mut status);
     forms::note(seen, &mut status);
-    let gives = give::gives(seen, &target, &status);
-    report::tell(seen, &target, &gives, &mut status);
-    Step { status, gives, wake }
+    let gives = image_assignment::gives(seen, &target, &status);
+    report::write_group_status(seen, &target, &gives, &mut status);
+    GroupStep { status, gives, wake }
 }
 
 /// Brings the group nearer to the image that is wanted.
-fn roll_out(seen: &Seen<'_>, target: &target::Target, status: &mut HostGroupStatus) -> Option<Timestamp> {
-    let target::Target::Image { image, by, is_restored, .. } = target else {
+fn roll_out(seen: &GroupInputs<'_>, target: &target::GroupTarget, status: &mut HostGroupStatus) -> Option<Timestamp> {
+    let target::GroupTarget::Image { image, by, is_restored, .. } = target else {
         // There is nothing to try any more: what was on trial was withdrawn or taken back.
         status.canary = status.canary.take().filter(|canary| !canary::is_under_way(canary));
         return None;

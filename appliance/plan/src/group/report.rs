@@ -6,19 +6,24 @@ use firesteel_resources::{
 };
 
 use super::{
-    Gives, Seen, Stage, canary,
-    target::{self, Target},
-    why,
+    Gives, GroupHostStage, GroupInputs, canary,
+    target::{self, GroupTarget},
+    wait_reason,
 };
 
 /// Hosts that a message names.
 const NAMES_MAX: usize = 20;
 
-pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &Gives, status: &mut HostGroupStatus) {
+pub(super) fn write_group_status(
+    seen: &GroupInputs<'_>,
+    target: &GroupTarget,
+    gives: &Gives,
+    status: &mut HostGroupStatus,
+) {
     let generation = seen.group.metadata.generation;
     status.observed_generation = generation;
     status.hosts = counts(seen, gives);
-    status.skipped_hosts = why::skipped(seen, gives);
+    status.skipped_hosts = wait_reason::skipped(seen, gives);
     let (is_so, reason, message) = progressing(seen, target, status);
     let progressing = Condition::new(PROGRESSING, is_so, reason, message);
     let (is_so, reason, message) = degraded(seen, target, status);
@@ -30,18 +35,18 @@ pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &Gives, status: &mut
     }
 }
 
-fn counts(seen: &Seen<'_>, gives: &Gives) -> HostCounts {
+fn counts(seen: &GroupInputs<'_>, gives: &Gives) -> HostCounts {
     let mut counts = HostCounts::default();
     for host in seen.hosts {
         counts.total = counts.total.saturating_add(1);
-        let waits = why::of(host, gives).is_some();
+        let waits = wait_reason::of(host, gives).is_some();
         let place = match &host.stage {
-            Stage::Failed { .. } => &mut counts.failed,
-            Stage::ToInstall if waits => &mut counts.waiting,
-            Stage::ToInstall | Stage::Installing(_) => &mut counts.installing,
-            Stage::Provisioned(_) => &mut counts.provisioned,
-            Stage::Running(_) => &mut counts.running,
-            Stage::Foreign(_) => &mut counts.foreign,
+            GroupHostStage::Failed { .. } => &mut counts.failed,
+            GroupHostStage::ToInstall if waits => &mut counts.waiting,
+            GroupHostStage::ToInstall | GroupHostStage::Installing(_) => &mut counts.installing,
+            GroupHostStage::Provisioned(_) => &mut counts.provisioned,
+            GroupHostStage::Running(_) => &mut counts.running,
+            GroupHostStage::Foreign(_) => &mut counts.foreign,
         };
         *place = place.saturating_add(1);
     }
@@ -57,8 +62,8 @@ pub(super) fn was_held(status: &HostGroupStatus) -> bool {
 
 type Told = (bool, &'static str, String);
 
-fn progressing(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
-    if let (Some(why), Target::Image { image, .. }) = (target::held(seen, target, status), target) {
+fn progressing(seen: &GroupInputs<'_>, target: &GroupTarget, status: &HostGroupStatus) -> Told {
+    if let (Some(why), GroupTarget::Image { image, .. }) = (target::held(seen, target, status), target) {
         return (false, HELD, format!("{} is not given out: {why}", target::name(image)));
     }
     match (&status.canary, target) {
@@ -68,17 +73,17 @@ fn progressing(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> To
             let message = format!("{running} of {wanted} canaries are running; {}", canary::reason(canary));
             (true, "Canary", message)
         }
-        (_, Target::Unknown(why)) => (true, "WaitingForImage", why.clone()),
-        (_, Target::Wrong(_)) => (false, "NoSuchImage", "see the condition Degraded".to_owned()),
-        (_, Target::Image { image, is_restored, .. }) if status.current.as_ref() == Some(image) => {
+        (_, GroupTarget::Unknown(why)) => (true, "WaitingForImage", why.clone()),
+        (_, GroupTarget::Wrong(_)) => (false, "NoSuchImage", "see the condition Degraded".to_owned()),
+        (_, GroupTarget::Image { image, is_restored, .. }) if status.current.as_ref() == Some(image) => {
             let reason = if *is_restored { "Restored" } else { "UpToDate" };
             (false, reason, format!("hosts that are installed get {}", target::name(image)))
         }
-        (_, Target::Image { .. }) => (false, "Halted", "see the condition CanaryHalted".to_owned()),
+        (_, GroupTarget::Image { .. }) => (false, "Halted", "see the condition CanaryHalted".to_owned()),
     }
 }
 
-fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
+fn degraded(seen: &GroupInputs<'_>, target: &GroupTarget, status: &HostGroupStatus) -> Told {
     if !seen.contested.is_empty() {
         let lines = seen.contested.iter().take(NAMES_MAX);
         let lines: Vec<String> =
@@ -91,7 +96,7 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
         );
         return (true, "Conflict", message);
     }
-    if let Target::Wrong(why) = target {
+    if let GroupTarget::Wrong(why) = target {
         return (true, "NoSuchImage", why.clone());
     }
     // Stubs are made where hosts are.
@@ -117,7 +122,7 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
     }
 }
 
-fn halted(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
+fn halted(seen: &GroupInputs<'_>, target: &GroupTarget, status: &HostGroupStatus) -> Told {
     match status.canary.as_ref().filter(|canary| canary::halts(seen, target, canary)) {
         Some(canary) => {
             let message = format!(

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use firesteel_facts::Architecture;
 use firesteel_resources::host_group::{ARCHITECTURE_ANNOTATION, CAPACITY_LABELS_ANNOTATION};
 
-use super::{Decision, Set, Skip, SkipReason};
+use super::{PolicySet, SetDecision, SkipReason, SkippedSet};
 
 /// In the autoscaler's annotation.
 const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
 
 /// What is said of a set's architecture, and where.
-fn said(set: &Set) -> Vec<(&'static str, &str)> {
+fn declared_architectures(set: &PolicySet) -> Vec<(&'static str, &str)> {
     let capacity = set.annotations.get(CAPACITY_LABELS_ANNOTATION).and_then(|labels| {
         let pairs = labels.split(',').filter_map(|pair| pair.trim().split_once('='));
         let mut architectures = pairs.filter(|(name, _)| name.trim() == ARCHITECTURE_LABEL);
@@ -25,18 +25,18 @@ fn said(set: &Set) -> Vec<(&'static str, &str)> {
 
 /// # Errors
 /// What the set is skipped or degraded for.
-pub fn of(set: &Set, fleet: &BTreeSet<Architecture>) -> Result<Architecture, Decision> {
+pub fn of(set: &PolicySet, fleet: &BTreeSet<Architecture>) -> Result<Architecture, SetDecision> {
     let mut found: Option<(&str, Architecture)> = None;
-    for (place, word) in said(set) {
+    for (place, word) in declared_architectures(set) {
         let Some(read) = Architecture::read(word) else {
             let known = Architecture::ALL.map(|known| known.to_string()).join(", ");
             let message = format!("{place} says {word:?}, which is no architecture; write one of {known}");
-            return Err(Decision::Degraded(message));
+            return Err(SetDecision::Degraded(message));
         };
         match found {
             Some((other, before)) if before != read => {
                 let message = format!("{other} says {before} and {place} says {read}: make them agree");
-                return Err(Decision::Degraded(message));
+                return Err(SetDecision::Degraded(message));
             }
             Some(_) => {}
             None => found = Some((place, read)),
@@ -61,5 +61,5 @@ pub fn of(set: &Set, fleet: &BTreeSet<Architecture>) -> Result<Architecture, Dec
             )
         }
     };
-    Err(Decision::Skip(Skip { reason: SkipReason::ArchitectureUnknown, message }))
+    Err(SetDecision::Skip(SkippedSet { reason: SkipReason::ArchitectureUnknown, message }))
 }

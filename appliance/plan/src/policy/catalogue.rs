@@ -9,11 +9,11 @@ use firesteel_facts::Architecture;
 use firesteel_resources::host_group::ImageReference;
 use serde::{Deserialize, Serialize};
 
-use super::Current;
+use super::CurrentImage;
 
 /// An image of a release of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogueImage {
     /// Names its stream by the BootImageStream, and says where the appliance has the image.
     pub image: ImageReference,
     pub architecture: Architecture,
@@ -30,7 +30,11 @@ pub struct Entry {
 
 /// Finds the same image for a disk with sectors of another size. Its stream may have it at another place now.
 #[must_use]
-pub fn for_sectors<'a>(entries: &'a [Entry], image: &ImageReference, bytes: u32) -> Option<&'a Entry> {
+pub fn for_sectors<'a>(
+    entries: &'a [CatalogueImage],
+    image: &ImageReference,
+    bytes: u32,
+) -> Option<&'a CatalogueImage> {
     let own = entries.iter().find(|entry| {
         entry.image.stream == image.stream
             && entry.image.release == image.release
@@ -48,7 +52,7 @@ pub fn for_sectors<'a>(entries: &'a [Entry], image: &ImageReference, bytes: u32)
 
 /// Why there is no golden image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum GoldenImageMissing {
     Stream,
     /// Nothing of it is verified yet.
     Stamp,
@@ -61,28 +65,28 @@ pub enum Missing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     streams: Vec<String>,
-    entries: Vec<Entry>,
-    former: Vec<Former>,
+    entries: Vec<CatalogueImage>,
+    former: Vec<FormerImage>,
 }
 
 /// An image of a stream that is known and not in the catalogue any more; a set that names it still follows its stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Former {
+pub struct FormerImage {
     #[serde(flatten)]
     pub image: ImageReference,
-    /// As [`Entry::format`].
+    /// As [`CatalogueImage::format`].
     pub format: String,
     pub sector_bytes: u32,
 }
 
-impl Default for Former {
+impl Default for FormerImage {
     fn default() -> Self {
         Self::disk(ImageReference::default())
     }
 }
 
-impl Former {
+impl FormerImage {
     #[must_use]
     pub fn disk(image: ImageReference) -> Self {
         let ImageForm { format, sector_bytes } = ImageForm::DISK;
@@ -90,29 +94,29 @@ impl Former {
     }
 }
 
-impl Former {
-    fn as_named(&self, current: &Current) -> Option<(&str, ImageForm<'_>)> {
+impl FormerImage {
+    fn as_named(&self, current: &CurrentImage) -> Option<(&str, ImageForm<'_>)> {
         let form = ImageForm { format: &self.format, sector_bytes: self.sector_bytes };
         is_named(current, &self.image).then_some((&self.image.stream, form))
     }
 }
 
-impl Entry {
-    fn as_named(&self, current: &Current) -> Option<(&str, ImageForm<'_>)> {
+impl CatalogueImage {
+    fn as_named(&self, current: &CurrentImage) -> Option<(&str, ImageForm<'_>)> {
         let form = ImageForm { format: &self.format, sector_bytes: self.sector_bytes };
         is_named(current, &self.image).then_some((&self.image.stream, form))
     }
 }
 
-impl From<&Entry> for Former {
-    fn from(entry: &Entry) -> Self {
+impl From<&CatalogueImage> for FormerImage {
+    fn from(entry: &CatalogueImage) -> Self {
         Self { image: entry.image.clone(), format: entry.format.clone(), sector_bytes: entry.sector_bytes }
     }
 }
 
 /// What the image of a set is to the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known<'a> {
+pub enum CatalogueMatch<'a> {
     No,
     /// Of this stream, in this form.
     Of(&'a str, ImageForm<'a>),
@@ -134,7 +138,7 @@ impl ImageForm<'static> {
 impl Catalogue {
     /// `streams`: the names of all BootImageStreams. `entries`: of each stream the newest release first.
     #[must_use]
-    pub fn new(streams: Vec<String>, entries: Vec<Entry>, former: Vec<Former>) -> Self {
+    pub fn new(streams: Vec<String>, entries: Vec<CatalogueImage>, former: Vec<FormerImage>) -> Self {
         Self { streams, entries, former }
     }
 
@@ -150,57 +154,57 @@ impl Catalogue {
         stream: &str,
         architecture: Architecture,
         form: ImageForm<'_>,
-    ) -> Result<&ImageReference, Missing> {
+    ) -> Result<&ImageReference, GoldenImageMissing> {
         let of_stream = || self.entries.iter().filter(|entry| entry.image.stream == stream);
         let stamped = || of_stream().filter(|entry| entry.is_stamped);
         let golden = || stamped().filter(|entry| !entry.is_withdrawn);
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &&CatalogueImage| {
             entry.architecture == architecture && entry.format == form.format && entry.sector_bytes == form.sector_bytes
         };
         match golden().find(fits) {
             Some(entry) => Ok(&entry.image),
-            None if !self.has_stream(stream) => Err(Missing::Stream),
-            None if stamped().next().is_none() => Err(Missing::Stamp),
-            None if golden().next().is_none() => Err(Missing::Withdrawn),
-            None => Err(Missing::Form),
+            None if !self.has_stream(stream) => Err(GoldenImageMissing::Stream),
+            None if stamped().next().is_none() => Err(GoldenImageMissing::Stamp),
+            None if golden().next().is_none() => Err(GoldenImageMissing::Withdrawn),
+            None => Err(GoldenImageMissing::Form),
         }
     }
 
     /// The stream of an image and its form, if it is ours. Of several streams that have it, the first one of `preferred`
     /// that is among them.
     #[must_use]
-    pub fn known(&self, current: &Current, preferred: &[&str]) -> Known<'_> {
+    pub fn known(&self, current: &CurrentImage, preferred: &[&str]) -> CatalogueMatch<'_> {
         let here = || self.entries.iter().filter_map(|entry| entry.as_named(current));
         let gone = || self.former.iter().filter_map(|former| former.as_named(current));
         let of = |wanted: &&str| here().chain(gone()).find(|(stream, _)| stream == wanted);
         // A stream that is gone is followed where no other has the image.
         if let Some((stream, form)) = preferred.iter().filter(|stream| self.has_stream(stream)).find_map(of) {
-            return Known::Of(stream, form);
+            return CatalogueMatch::Of(stream, form);
         }
         let streams: BTreeSet<&str> = here().map(|(stream, _)| stream).collect();
         if streams.len() > 1 {
-            return Known::OfSeveral(streams.into_iter().collect());
+            return CatalogueMatch::OfSeveral(streams.into_iter().collect());
         }
-        here().chain(gone()).next().map_or(Known::No, |(stream, form)| Known::Of(stream, form))
+        here().chain(gone()).next().map_or(CatalogueMatch::No, |(stream, form)| CatalogueMatch::Of(stream, form))
     }
 
     /// The image of a stream that a set names.
     #[must_use]
-    pub fn named(&self, current: &Current, stream: &str) -> Option<Former> {
+    pub fn named(&self, current: &CurrentImage, stream: &str) -> Option<FormerImage> {
         let is_it = |image: &ImageReference| image.stream == stream && is_named(current, image);
-        let here = self.entries.iter().find(|entry| is_it(&entry.image)).map(Former::from);
+        let here = self.entries.iter().find(|entry| is_it(&entry.image)).map(FormerImage::from);
         here.or_else(|| self.former.iter().find(|former| is_it(&former.image)).cloned())
     }
 
     /// The digests of the same image in its forms for disks with other sectors.
     pub fn other_forms<'a>(&'a self, image: &ImageReference) -> impl Iterator<Item = &'a str> {
-        let is_it = |entry: &&Entry| {
+        let is_it = |entry: &&CatalogueImage| {
             (&entry.image.stream, &entry.image.release) == (&image.stream, &image.release)
                 && entry.image.digest.eq_ignore_ascii_case(&image.digest)
         };
         let own = self.entries.iter().find(is_it);
         own.into_iter().flat_map(|own| {
-            let is_other = move |entry: &&Entry| {
+            let is_other = move |entry: &&CatalogueImage| {
                 (&entry.image.stream, &entry.image.release) == (&own.image.stream, &own.image.release)
                     && (entry.architecture, &entry.format) == (own.architecture, &own.format)
                     && entry.image.digest != own.image.digest
@@ -212,7 +216,7 @@ impl Catalogue {
     /// Whether what a set names now is newer than the golden image of its kind, and as good: only its release is not
     /// whole, because something was added to it. Nobody goes back for that.
     #[must_use]
-    pub fn is_ahead(&self, current: &Current, golden: &ImageReference) -> bool {
+    pub fn is_ahead(&self, current: &CurrentImage, golden: &ImageReference) -> bool {
         let Some(at) = self.entries.iter().position(|entry| entry.image == *golden) else { return false };
         let (newer, golden) = (&self.entries[..at], &self.entries[at]);
         newer.iter().any(|entry| {
@@ -227,10 +231,11 @@ impl Catalogue {
 
     /// The entry of an image that was golden and can still be given to hosts.
     #[must_use]
-    pub fn stored(&self, image: &ImageReference) -> Option<&Entry> {
-        let has_it = |entry: &&Entry| entry.is_verified && entry.image.digest == image.digest;
+    pub fn stored(&self, image: &ImageReference) -> Option<&CatalogueImage> {
+        let has_it = |entry: &&CatalogueImage| entry.is_verified && entry.image.digest == image.digest;
         // Of streams and releases with the same bytes, the one that is meant.
-        let is_it = |entry: &&Entry| (&entry.image.stream, &entry.image.release) == (&image.stream, &image.release);
+        let is_it =
+            |entry: &&CatalogueImage| (&entry.image.stream, &entry.image.release) == (&image.stream, &image.release);
         let all = || self.entries.iter().filter(has_it);
         all().find(is_it).or_else(|| all().next())
     }
@@ -256,7 +261,7 @@ impl Catalogue {
         release: &str,
         digest: &str,
         architecture: Option<Architecture>,
-    ) -> Option<&Entry> {
+    ) -> Option<&CatalogueImage> {
         self.entries.iter().find(|entry| {
             let ImageForm { format, sector_bytes } = ImageForm::DISK;
             // A digest says all, but that it is a disk.
@@ -274,11 +279,11 @@ impl Catalogue {
 }
 
 /// Whether what a set names is this image. A URL of ours with another digest is somebody's own image.
-fn is_named(current: &Current, image: &ImageReference) -> bool {
+fn is_named(current: &CurrentImage, image: &ImageReference) -> bool {
     match current {
-        Current::Image { url, digest } => {
+        CurrentImage::Image { url, digest } => {
             image.digest.eq_ignore_ascii_case(digest) || (image.url == *url && digest.is_empty())
         }
-        Current::Nothing | Current::Elsewhere(_) => false,
+        CurrentImage::Nothing | CurrentImage::Elsewhere(_) => false,
     }
 }

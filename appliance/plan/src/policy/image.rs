@@ -4,39 +4,39 @@ use firesteel_facts::Architecture;
 use firesteel_resources::host_group::ImageReference;
 
 use super::{
-    Catalogue, Current, Decision, Set, Skip, SkipReason, Wants,
-    catalogue::{ImageForm, Known, Missing},
+    Catalogue, CurrentImage, PolicySet, SetDecision, SetIntent, SkipReason, SkippedSet,
+    catalogue::{CatalogueMatch, GoldenImageMissing, ImageForm},
 };
 
-fn skip<T>(reason: SkipReason, message: impl Into<String>) -> Result<T, Decision> {
-    Err(Decision::Skip(Skip { reason, message: message.into() }))
+fn skip<T>(reason: SkipReason, message: impl Into<String>) -> Result<T, SetDecision> {
+    Err(SetDecision::Skip(SkippedSet { reason, message: message.into() }))
 }
 
 /// The stream that a set follows, and the form of image that it names.
-pub(super) fn ours<'a>(
-    set: &'a Set,
+pub(super) fn stream_of_image<'a>(
+    set: &'a PolicySet,
     followed: Option<&str>,
     catalogue: &'a Catalogue,
-) -> Result<(String, ImageForm<'a>), Decision> {
+) -> Result<(String, ImageForm<'a>), SetDecision> {
     match &set.wants {
-        Wants::Own => skip(SkipReason::CustomImage, "its spec names an image of its own"),
-        Wants::Pinned => skip(SkipReason::Pinned, "its spec pins it to a release"),
-        Wants::Restored(entry) => {
+        SetIntent::Own => skip(SkipReason::CustomImage, "its spec names an image of its own"),
+        SetIntent::Pinned => skip(SkipReason::Pinned, "its spec pins it to a release"),
+        SetIntent::Restored(entry) => {
             let message = format!("it was restored to entry {entry} of its history, until spec.restore is taken away");
             skip(SkipReason::Restored, message)
         }
-        Wants::Stream(stream) => Ok((stream.clone(), ImageForm::DISK)),
-        Wants::SameStream => match (&set.current, followed) {
-            (Current::Elsewhere(template), _) => skip(
+        SetIntent::Stream(stream) => Ok((stream.clone(), ImageForm::DISK)),
+        SetIntent::SameStream => match (&set.current, followed) {
+            (CurrentImage::Elsewhere(template), _) => skip(
                 SkipReason::TemplateNotHere,
                 format!("its image is named by {template}, and this appliance does not serve that kind"),
             ),
-            (Current::Nothing, _) => skip(SkipReason::NoImage, "its template names no image"),
-            (Current::Image { .. }, Some(stream)) => match catalogue.known(&set.current, &[stream]) {
-                Known::Of(_, form) => Ok((stream.to_owned(), form)),
-                Known::No | Known::OfSeveral(_) => skip(SkipReason::CustomImage, CUSTOM),
+            (CurrentImage::Nothing, _) => skip(SkipReason::NoImage, "its template names no image"),
+            (CurrentImage::Image { .. }, Some(stream)) => match catalogue.known(&set.current, &[stream]) {
+                CatalogueMatch::Of(_, form) => Ok((stream.to_owned(), form)),
+                CatalogueMatch::No | CatalogueMatch::OfSeveral(_) => skip(SkipReason::CustomImage, CUSTOM),
             },
-            (Current::Image { .. }, None) => skip(SkipReason::CustomImage, CUSTOM),
+            (CurrentImage::Image { .. }, None) => skip(SkipReason::CustomImage, CUSTOM),
         },
     }
 }
@@ -48,14 +48,16 @@ pub(super) fn golden<'a>(
     stream: &str,
     architecture: Architecture,
     form: ImageForm<'_>,
-) -> Result<&'a ImageReference, Decision> {
+) -> Result<&'a ImageReference, SetDecision> {
     catalogue.golden(stream, architecture, form).map_err(|missing| match missing {
-        Missing::Stream => {
-            Decision::Degraded(format!("there is no BootImageStream {stream}: make it, or name another"))
+        GoldenImageMissing::Stream => {
+            SetDecision::Degraded(format!("there is no BootImageStream {stream}: make it, or name another"))
         }
-        Missing::Stamp => Decision::Wait(format!("no release of the stream {stream} is verified yet")),
-        Missing::Withdrawn => Decision::Wait(format!("each release of the stream {stream} that is here was withdrawn")),
-        Missing::Form => Decision::Degraded(format!(
+        GoldenImageMissing::Stamp => SetDecision::Wait(format!("no release of the stream {stream} is verified yet")),
+        GoldenImageMissing::Withdrawn => {
+            SetDecision::Wait(format!("each release of the stream {stream} that is here was withdrawn"))
+        }
+        GoldenImageMissing::Form => SetDecision::Degraded(format!(
             "the stream {stream} has no verified {} image for {architecture}{}; add the architecture to the stream",
             form.format,
             if form.sector_bytes == 4096 { " with sectors of 4096 bytes" } else { "" },
@@ -64,9 +66,9 @@ pub(super) fn golden<'a>(
 }
 
 /// Whether a set names this image already.
-pub(super) fn is(current: &Current, golden: &ImageReference) -> bool {
+pub(super) fn is(current: &CurrentImage, golden: &ImageReference) -> bool {
     match current {
-        Current::Image { url, digest } => *url == golden.url && digest.eq_ignore_ascii_case(&golden.digest),
-        Current::Nothing | Current::Elsewhere(_) => false,
+        CurrentImage::Image { url, digest } => *url == golden.url && digest.eq_ignore_ascii_case(&golden.digest),
+        CurrentImage::Nothing | CurrentImage::Elsewhere(_) => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Which sets have their boot images kept current, and what is done with each (S1-3.1, S1-3.2). Pure.
 //!
 //! A *set* is a HostGroup, or a MachineSet of the Machine API or of Cluster API. What is seen of everything goes in,
-//! one decision for each set comes out; the caller performs them and tells failures by [`Memory::failed`].
+//! one decision for each set comes out; the caller performs them and tells failures by [`PolicyMemory::failed`].
 //!
 //! ```text
 //!   policy ─► effective setting ─┐
@@ -10,7 +10,7 @@
 //!        ─► failed just now? (tries) ─► 9 Patch
 //! ```
 //!
-//! A rule is a file, and says [`Decision`] or lets the set pass. Each set that is left alone has a reason, which the
+//! A rule is a file, and says [`SetDecision`] or lets the set pass. Each set that is left alone has a reason, which the
 //! summary names. Who leaves the selection or opts out keeps its image as it is and is forgotten, so that it begins
 //! anew when it comes back.
 //!
@@ -23,10 +23,10 @@ mod catalogue;
 mod image;
 mod ownership;
 mod set;
+mod set_tries;
 mod stub;
 mod summary;
-mod tries;
-mod writes;
+mod write_counts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,25 +35,27 @@ use firesteel_resources::{
     MachineConfiguration,
     condition::Condition,
     host_group::ImageReference,
-    machine_configuration::{ManagedBootImages, Selection, SelectionMode, SkippedBootImage},
+    machine_configuration::{ManagedBootImages, SelectionMode, SetSelection, SkippedBootImage},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use architecture::of as architecture_of;
-pub use catalogue::{Catalogue, Entry, Former, ImageForm, Known, Missing, for_sectors};
-pub use set::{Current, Set, SetKey, SetKind, Wants};
-pub use stub::Stub;
+pub use catalogue::{
+    Catalogue, CatalogueImage, CatalogueMatch, FormerImage, GoldenImageMissing, ImageForm, for_sectors,
+};
+pub use set::{CurrentImage, PolicySet, SetIntent, SetKey, SetKind};
+pub use set_tries::{TRIES_WITH_BACKOFF, delay};
+pub use stub::StubOutcome;
 pub use summary::{DEGRADED, PROGRESSING, Trigger};
-pub use tries::{TRIES_WITH_BACKOFF, delay};
-pub use writes::WRITES_MAX;
+pub use write_counts::WRITES_MAX;
 
 /// Everything that a step may look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct PolicyInputs<'a> {
     pub policy: Option<&'a MachineConfiguration>,
     pub catalogue: &'a Catalogue,
-    pub sets: &'a [Set],
+    pub sets: &'a [PolicySet],
     /// Of all hosts that were inspected.
     pub fleet: &'a BTreeSet<Architecture>,
     /// An upgrade of the appliance, or of the cluster, is under way; which one, in words.
@@ -65,7 +67,7 @@ pub struct Seen<'a> {
 
 /// What is done with a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum SetDecision {
     /// Nobody asks for it. It is not counted.
     NotSelected,
     /// It has the golden image, and its stub is well.
@@ -78,14 +80,14 @@ pub enum Decision {
     },
     /// It would be patched, or will be; what it waits for.
     Wait(String),
-    Skip(Skip),
+    Skip(SkippedSet),
     /// Why it cannot be brought to the golden image, and what to do.
     Degraded(String),
 }
 
 /// A set is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skip {
+pub struct SkippedSet {
     pub reason: SkipReason,
     pub message: String,
 }
@@ -147,8 +149,8 @@ impl SkipReason {
 /// What is remembered from step to step. It is stored before a patch is performed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Memory {
-    sets: BTreeMap<SetKey, OfSet>,
+pub struct PolicyMemory {
+    sets: BTreeMap<SetKey, SetMemory>,
     /// Since when the default holds, for nobody says anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_since: Option<Timestamp>,
@@ -157,15 +159,15 @@ pub struct Memory {
 /// What is remembered of one set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct OfSet {
-    image: writes::Writes,
-    stub: writes::Writes,
-    tries: tries::Tries,
+pub(crate) struct SetMemory {
+    image: write_counts::WriteCount,
+    stub: write_counts::WriteCount,
+    tries: set_tries::SetTries,
     /// What the newest patch had: an image, a stub.
     patch: (bool, bool),
 }
 
-impl Memory {
+impl PolicyMemory {
     /// A patch of this set could not be performed. What was not written does not count as written.
     pub fn failed(&mut self, key: &SetKey, message: &str, now: Timestamp) {
         let memory = self.sets.entry(key.clone()).or_default();
@@ -181,11 +183,11 @@ impl Memory {
 }
 
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct PolicyStep {
     /// For `status.managedBootImagesStatus`.
     pub effective: ManagedBootImages,
-    pub decisions: BTreeMap<SetKey, Decision>,
-    pub memory: Memory,
+    pub decisions: BTreeMap<SetKey, SetDecision>,
+    pub memory: PolicyMemory,
     /// When to look again, though nothing happens.
     pub wake: Option<Timestamp>,
     /// [`PROGRESSING`] and [`DEGRADED`].
@@ -195,44 +197,51 @@ pub struct Decided {
 }
 
 #[must_use]
-pub fn decide(seen: &Seen<'_>, memory: &Memory) -> Decided {
+pub fn decide(seen: &PolicyInputs<'_>, memory: &PolicyMemory) -> PolicyStep {
     let wanted = seen.policy.and_then(|policy| policy.spec.managed_boot_images.as_ref());
     let effective = ManagedBootImages::effective(wanted);
     let is_default = wanted.is_none_or(|wanted| wanted.machine_managers.is_none());
     // Sets that are gone are forgotten: only those that are seen are taken over.
-    let mut next =
-        Memory { sets: BTreeMap::new(), default_since: is_default.then(|| memory.default_since.unwrap_or(seen.now)) };
+    let mut next = PolicyMemory {
+        sets: BTreeMap::new(),
+        default_since: is_default.then(|| memory.default_since.unwrap_or(seen.now)),
+    };
     let mut decisions = BTreeMap::new();
     for set in seen.sets {
         let mut own = memory.sets.get(&set.key).cloned().unwrap_or_default();
         let decision =
             decide_set(seen, effective.selection(set.key.kind.resource(), set.key.kind.api_group()), set, &mut own);
-        if own != OfSet::default() {
+        if own != SetMemory::default() {
             next.sets.insert(set.key.clone(), own);
         }
         decisions.insert(set.key.clone(), decision);
     }
     let wake = next.sets.values().filter_map(|own| own.tries.next(seen.now)).min();
     let generation = seen.policy.map_or(0, |policy| policy.metadata.generation);
-    let retried = next.sets.iter().filter(|(key, _)| matches!(decisions.get(key), Some(Decision::Patch { .. })));
+    let retried = next.sets.iter().filter(|(key, _)| matches!(decisions.get(key), Some(SetDecision::Patch { .. })));
     let retried = retried.filter_map(|(key, own)| Some((key.clone(), own.tries.tried()?))).collect();
     let conditions = summary::conditions(&decisions, &retried, seen.trigger, generation);
     let skipped = summary::skipped(&decisions);
-    Decided { effective, decisions, memory: next, wake, conditions, skipped }
+    PolicyStep { effective, decisions, memory: next, wake, conditions, skipped }
 }
 
-fn decide_set(seen: &Seen<'_>, selection: Option<&Selection>, set: &Set, memory: &mut OfSet) -> Decision {
+fn decide_set(
+    seen: &PolicyInputs<'_>,
+    selection: Option<&SetSelection>,
+    set: &PolicySet,
+    memory: &mut SetMemory,
+) -> SetDecision {
     if !is_selected(selection, set) {
-        *memory = OfSet::default();
-        return Decision::NotSelected;
+        *memory = SetMemory::default();
+        return SetDecision::NotSelected;
     }
     if let Some(skip) = ownership::of_another(set) {
-        *memory = OfSet::default();
-        return Decision::Skip(skip);
+        *memory = SetMemory::default();
+        return SetDecision::Skip(skip);
     }
     match work(seen, set) {
         Err(decision) => {
-            if decision == Decision::Done {
+            if decision == SetDecision::Done {
                 (memory.tries, memory.patch) = Default::default();
             }
             decision
@@ -243,7 +252,7 @@ fn decide_set(seen: &Seen<'_>, selection: Option<&Selection>, set: &Set, memory:
 
 /// Why the policy leaves a set as it is, whatever its image: it is not selected, or it is somebody else's.
 #[must_use]
-pub fn leaves_alone(policy: Option<&MachineConfiguration>, set: &Set) -> Option<String> {
+pub fn leaves_alone(policy: Option<&MachineConfiguration>, set: &PolicySet) -> Option<String> {
     let effective = ManagedBootImages::effective(policy.and_then(|policy| policy.spec.managed_boot_images.as_ref()));
     if !is_selected(effective.selection(set.key.kind.resource(), set.key.kind.api_group()), set) {
         return Some("managedBootImages of the MachineConfiguration does not select the group".to_owned());
@@ -251,8 +260,8 @@ pub fn leaves_alone(policy: Option<&MachineConfiguration>, set: &Set) -> Option<
     ownership::of_another(set).map(|skip| skip.message)
 }
 
-fn is_selected(selection: Option<&Selection>, set: &Set) -> bool {
-    let Some(Selection { mode, partial }) = selection.filter(|_| !set.is_deleting) else { return false };
+fn is_selected(selection: Option<&SetSelection>, set: &PolicySet) -> bool {
+    let Some(SetSelection { mode, partial }) = selection.filter(|_| !set.is_deleting) else { return false };
     match mode {
         SelectionMode::All => true,
         SelectionMode::None => false,
@@ -263,41 +272,41 @@ fn is_selected(selection: Option<&Selection>, set: &Set) -> bool {
 }
 
 /// What is to be written, by the rules that look at a set and remember nothing.
-struct Work {
+struct PendingSetWrite {
     reference: Option<ImageReference>,
     /// What the stub is to be, by its digest.
     stub: Option<String>,
 }
 
 /// An error is the decision of the first rule that stops the set.
-fn work(seen: &Seen<'_>, set: &Set) -> Result<Work, Decision> {
+fn work(seen: &PolicyInputs<'_>, set: &PolicySet) -> Result<PendingSetWrite, SetDecision> {
     let followed = ownership::stream(set, seen.catalogue)?;
     let architecture = architecture::of(set, seen.fleet)?;
-    let (stream, form) = image::ours(set, followed, seen.catalogue)?;
+    let (stream, form) = image::stream_of_image(set, followed, seen.catalogue)?;
     let golden = image::golden(seen.catalogue, &stream, architecture, form)?;
     let stub = stub::rule(&set.stub)?;
     let is_there = image::is(&set.current, golden) || seen.catalogue.is_ahead(&set.current, golden);
     let reference = (!is_there).then(|| golden.clone());
-    if reference.is_none() && stub.is_none() { Err(Decision::Done) } else { Ok(Work { reference, stub }) }
+    if reference.is_none() && stub.is_none() { Err(SetDecision::Done) } else { Ok(PendingSetWrite { reference, stub }) }
 }
 
 /// The rules that remember: an upgrade holds, a hot loop stops, a failure waits.
-fn write(seen: &Seen<'_>, set: &Set, work: Work, memory: &mut OfSet) -> Decision {
+fn write(seen: &PolicyInputs<'_>, set: &PolicySet, work: PendingSetWrite, memory: &mut SetMemory) -> SetDecision {
     if let Some(upgrade) = seen.upgrade {
-        return Decision::Wait(format!("{upgrade} is under way: boot images are changed when it has ended"));
+        return SetDecision::Wait(format!("{upgrade} is under way: boot images are changed when it has ended"));
     }
-    let Work { reference, stub } = work;
+    let PendingSetWrite { reference, stub } = work;
     // An image that is at another place now is another value, though its bytes are the same.
     let value = reference.as_ref().map(|image| format!("{} {}", image.digest, image.url));
     let value = value.as_deref();
     memory.tries.aim(&[value, stub.as_deref()]);
     if let Some(message) = memory.tries.holds(seen.now) {
-        return Decision::Degraded(message);
+        return SetDecision::Degraded(message);
     }
     // Both are looked at before either is counted.
     let loops = [(&memory.image, value, "boot image"), (&memory.stub, stub.as_deref(), "stub")];
     if let Some(message) = loops.iter().find_map(|(writes, value, what)| writes.refuses((*value)?, what, &set.key)) {
-        return Decision::Degraded(message);
+        return SetDecision::Degraded(message);
     }
     if let Some(value) = value {
         memory.image.count(value);
@@ -306,5 +315,5 @@ fn write(seen: &Seen<'_>, set: &Set, work: Work, memory: &mut OfSet) -> Decision
         memory.stub.count(value);
     }
     memory.patch = (reference.is_some(), stub.is_some());
-    Decision::Patch { reference, stub: stub.is_some() }
+    SetDecision::Patch { reference, stub: stub.is_some() }
 }

@@ -3,18 +3,18 @@
 
 use firesteel_resources::host_group::{MANAGED_LABEL, OS_STREAM_LABELS};
 
-use super::{Catalogue, Decision, Set, Skip, SkipReason, Wants, catalogue::Known};
+use super::{Catalogue, PolicySet, SetDecision, SetIntent, SkipReason, SkippedSet, catalogue::CatalogueMatch};
 
 /// Upstream's label for the operating system of a set.
 const OS_LABEL: &str = "machine.openshift.io/os-id";
 const WINDOWS: &str = "Windows";
 
-fn skip(reason: SkipReason, message: String) -> Skip {
-    Skip { reason, message }
+fn skip(reason: SkipReason, message: String) -> SkippedSet {
+    SkippedSet { reason, message }
 }
 
 /// Whose set it is; such a set is forgotten, too.
-pub(super) fn of_another(set: &Set) -> Option<Skip> {
+pub(super) fn of_another(set: &PolicySet) -> Option<SkippedSet> {
     if !set.owners.is_empty() {
         return Some(skip(
             SkipReason::Owned,
@@ -33,7 +33,7 @@ pub(super) fn of_another(set: &Set) -> Option<Skip> {
 }
 
 /// Nobody can say which stream it is of.
-fn unclear(streams: &[&str]) -> Skip {
+fn ambiguous_stream(streams: &[&str]) -> SkippedSet {
     let [label, _] = OS_STREAM_LABELS;
     let message =
         format!("its image is of the streams {}: name the one to follow by the label {label}", streams.join(" and "));
@@ -42,16 +42,16 @@ fn unclear(streams: &[&str]) -> Skip {
 
 /// The stream that it follows by its spec or its image, which a label must not contradict. `None`: its image is of no
 /// stream that is known.
-pub(super) fn stream<'a>(set: &'a Set, catalogue: &'a Catalogue) -> Result<Option<&'a str>, Decision> {
+pub(super) fn stream<'a>(set: &'a PolicySet, catalogue: &'a Catalogue) -> Result<Option<&'a str>, SetDecision> {
     let label = set.stream_label();
     let followed = match &set.wants {
-        Wants::Stream(stream) => Some(stream.as_str()),
-        Wants::SameStream => match catalogue.known(&set.current, &set.preferred_streams()) {
-            Known::Of(stream, _) => Some(stream),
-            Known::No => None,
-            Known::OfSeveral(streams) => return Err(Decision::Skip(unclear(&streams))),
+        SetIntent::Stream(stream) => Some(stream.as_str()),
+        SetIntent::SameStream => match catalogue.known(&set.current, &set.preferred_streams()) {
+            CatalogueMatch::Of(stream, _) => Some(stream),
+            CatalogueMatch::No => None,
+            CatalogueMatch::OfSeveral(streams) => return Err(SetDecision::Skip(ambiguous_stream(&streams))),
         },
-        Wants::Pinned | Wants::Restored(_) | Wants::Own => None,
+        SetIntent::Pinned | SetIntent::Restored(_) | SetIntent::Own => None,
     };
     let Some((label, named)) = label else { return Ok(followed) };
     let is_another = match followed {
@@ -61,7 +61,7 @@ pub(super) fn stream<'a>(set: &'a Set, catalogue: &'a Catalogue) -> Result<Optio
     if is_another {
         let own = followed.map_or_else(|| "no stream of that name".to_owned(), |stream| format!("the stream {stream}"));
         let message = format!("its label {label} names {named}, and there is {own} for it");
-        return Err(Decision::Skip(skip(SkipReason::OtherStream, message)));
+        return Err(SetDecision::Skip(skip(SkipReason::OtherStream, message)));
     }
     Ok(followed)
 }

@@ -1,17 +1,17 @@
-//! A set as it is seen: made of the objects by [`Set::of_group`] and [`Set::of_machine_set`].
+//! A set as it is seen: made of the objects by [`PolicySet::of_group`] and [`PolicySet::of_machine_set`].
 
 use std::{collections::BTreeMap, fmt};
 
 use firesteel_resources::{
     HostGroup, ObjectMeta, OwnerReference,
-    host_group::{ImageReference, OS_STREAM_LABELS, Track},
+    host_group::{ImageReference, OS_STREAM_LABELS, ReleaseTrack},
     machine_configuration::{HOST_GROUPS, MACHINE_SETS},
     machine_set,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stub::Stub;
+use super::stub::StubOutcome;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SetKind {
@@ -98,7 +98,7 @@ impl TryFrom<String> for SetKey {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct PolicySet {
     pub key: SetKey,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -109,16 +109,16 @@ pub struct Set {
     pub is_deleting: bool,
     /// The architecture that its spec names; empty for none.
     pub architecture: String,
-    pub wants: Wants,
-    pub current: Current,
+    pub wants: SetIntent,
+    pub current: CurrentImage,
     /// The stream that it was of when it was last looked at, where its image tells that of several.
     pub followed: Option<String>,
-    pub stub: Stub,
+    pub stub: StubOutcome,
 }
 
 /// What its own spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum SetIntent {
     /// The newest release of this stream.
     Stream(String),
     /// The newest release of the stream that its image is of: a MachineSet names no stream.
@@ -132,7 +132,7 @@ pub enum Wants {
 
 /// The image that it names now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Current {
+pub enum CurrentImage {
     Nothing,
     /// The digest may be empty.
     Image {
@@ -143,14 +143,14 @@ pub enum Current {
     Elsewhere(String),
 }
 
-impl From<&ImageReference> for Current {
+impl From<&ImageReference> for CurrentImage {
     fn from(image: &ImageReference) -> Self {
         Self::Image { url: image.url.clone(), digest: image.digest.clone() }
     }
 }
 
-impl Set {
-    fn new(kind: SetKind, metadata: &ObjectMeta, wants: Wants, current: Current, stub: Stub) -> Self {
+impl PolicySet {
+    fn new(kind: SetKind, metadata: &ObjectMeta, wants: SetIntent, current: CurrentImage, stub: StubOutcome) -> Self {
         let word = |owner: &OwnerReference| format!("{} {}", owner.kind, owner.name);
         Self {
             key: SetKey::new(kind, &metadata.namespace, &metadata.name),
@@ -169,15 +169,15 @@ impl Set {
 
     /// What the policy writes into a group is `status.golden`; what becomes of it is the group's rollout.
     #[must_use]
-    pub fn of_group(group: &HostGroup, stub: Stub) -> Self {
+    pub fn of_group(group: &HostGroup, stub: StubOutcome) -> Self {
         let spec = &group.spec;
         let wants = match (&spec.restore, spec.image.track) {
-            (Some(restore), _) => Wants::Restored(restore.entry),
-            (None, _) if !spec.image.url.is_empty() => Wants::Own,
-            (None, Track::Pinned) => Wants::Pinned,
-            (None, Track::Latest) => Wants::Stream(spec.image.stream.clone()),
+            (Some(restore), _) => SetIntent::Restored(restore.entry),
+            (None, _) if !spec.image.url.is_empty() => SetIntent::Own,
+            (None, ReleaseTrack::Pinned) => SetIntent::Pinned,
+            (None, ReleaseTrack::Latest) => SetIntent::Stream(spec.image.stream.clone()),
         };
-        let current = group.status.golden.as_ref().map_or(Current::Nothing, Current::from);
+        let current = group.status.golden.as_ref().map_or(CurrentImage::Nothing, CurrentImage::from);
         let set = Self::new(SetKind::HostGroup, &group.metadata, wants, current, stub);
         Self { architecture: spec.architecture.clone(), ..set }
     }
@@ -196,19 +196,19 @@ impl Set {
 
     /// A MachineSet of either group, with its metadata read.
     #[must_use]
-    pub fn of_machine_set(kind: SetKind, metadata: &ObjectMeta, object: &Value, stub: Stub) -> Self {
+    pub fn of_machine_set(kind: SetKind, metadata: &ObjectMeta, object: &Value, stub: StubOutcome) -> Self {
         let current = match kind {
             SetKind::HostGroup | SetKind::MachineApiSet => match machine_set::image(object) {
-                Some(image) => Current::Image { url: image.url, digest: image.checksum },
-                None => Current::Nothing,
+                Some(image) => CurrentImage::Image { url: image.url, digest: image.checksum },
+                None => CurrentImage::Nothing,
             },
             SetKind::ClusterApiSet => {
                 let template = &object["spec"]["template"]["spec"]["infrastructureRef"];
                 let text = |name: &str| template[name].as_str().unwrap_or_default();
-                Current::Elsewhere(format!("{} {}", text("kind"), text("name")).trim().to_owned())
+                CurrentImage::Elsewhere(format!("{} {}", text("kind"), text("name")).trim().to_owned())
             }
         };
-        let set = Self::new(kind, metadata, Wants::SameStream, current, stub);
+        let set = Self::new(kind, metadata, SetIntent::SameStream, current, stub);
         Self { is_migrated: kind == SetKind::MachineApiSet && machine_set::is_migrated(object), ..set }
     }
 }

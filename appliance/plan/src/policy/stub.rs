@@ -1,11 +1,11 @@
 //! Rule 7: the stub that a set leads its machines to. An image that cannot read its stub boots into nothing, so that an
 //! image is changed only where the stub is well.
 
-use super::Decision;
+use super::SetDecision;
 
 /// What became of the stub when it was brought to the current version in memory. Nothing is written yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Stub {
+pub enum StubOutcome {
     /// The set names none.
     #[default]
     NotReferenced,
@@ -25,14 +25,16 @@ pub enum Stub {
 }
 
 /// The digest of the stub that is to be written, if one is.
-pub(super) fn rule(stub: &Stub) -> Result<Option<String>, Decision> {
+pub(super) fn rule(stub: &StubOutcome) -> Result<Option<String>, SetDecision> {
     match stub {
-        Stub::NotReferenced | Stub::Unchanged | Stub::Ignored => Ok(None),
-        Stub::Changed { digest } => Ok(Some(digest.clone())),
-        Stub::Refused(why) => Err(Decision::Degraded(format!("its stub is not changed, nor is its image: {why}"))),
-        Stub::Missing(name) => {
+        StubOutcome::NotReferenced | StubOutcome::Unchanged | StubOutcome::Ignored => Ok(None),
+        StubOutcome::Changed { digest } => Ok(Some(digest.clone())),
+        StubOutcome::Refused(why) => {
+            Err(SetDecision::Degraded(format!("its stub is not changed, nor is its image: {why}")))
+        }
+        StubOutcome::Missing(name) => {
             let message = format!("the Secret {name} with its stub is missing or has no userData: its image stays");
-            Err(Decision::Degraded(message))
+            Err(SetDecision::Degraded(message))
         }
     }
 }

@@ -8,7 +8,7 @@ use firesteel_resources::{
     machine_configuration::{SKIPPED_MAX, SkippedBootImage},
 };
 
-use super::{Decision, SetKey, SetKind};
+use super::{SetDecision, SetKey, SetKind};
 
 pub const PROGRESSING: &str = "BootImageUpdateProgressing";
 pub const DEGRADED: &str = "BootImageUpdateDegraded";
@@ -49,22 +49,22 @@ impl Trigger {
 }
 
 #[derive(Default)]
-struct Counts {
+struct SetCounts {
     done: usize,
     total: usize,
     skipped: usize,
 }
 
-impl Counts {
-    fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Self {
+impl SetCounts {
+    fn of<'a>(decisions: impl Iterator<Item = &'a SetDecision>) -> Self {
         let mut counts = Self::default();
         for decision in decisions {
             let (done, total, skipped) = match decision {
-                Decision::NotSelected => (0, 0, 0),
-                Decision::Done => (1, 1, 0),
-                Decision::Skip(skip) if skip.reason.is_counted() => (0, 1, 1),
-                Decision::Skip(_) => (0, 0, 0),
-                Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => (0, 1, 0),
+                SetDecision::NotSelected => (0, 0, 0),
+                SetDecision::Done => (1, 1, 0),
+                SetDecision::Skip(skip) if skip.reason.is_counted() => (0, 1, 1),
+                SetDecision::Skip(_) => (0, 0, 0),
+                SetDecision::Patch { .. } | SetDecision::Wait(_) | SetDecision::Degraded(_) => (0, 1, 0),
             };
             counts.done += done;
             counts.total += total;
@@ -77,12 +77,12 @@ impl Counts {
 /// `retried`: sets that are patched now after failures, each with what went wrong; who reads the condition is not to see
 /// them well for the moment of a try.
 pub(super) fn conditions(
-    decisions: &BTreeMap<SetKey, Decision>,
+    decisions: &BTreeMap<SetKey, SetDecision>,
     retried: &BTreeMap<SetKey, String>,
     trigger: Trigger,
     generation: i64,
 ) -> [Condition; 2] {
-    let is_under_way = |decision: &Decision| matches!(decision, Decision::Patch { .. } | Decision::Wait(_));
+    let is_under_way = |decision: &SetDecision| matches!(decision, SetDecision::Patch { .. } | SetDecision::Wait(_));
     let progressing = decisions.values().any(is_under_way);
     let condition = |type_, is_so: bool, message: String| {
         Condition::new(type_, is_so, trigger.word(), message).observed(generation)
@@ -98,11 +98,11 @@ pub(super) fn conditions(
     [condition(PROGRESSING, progressing, progress(decisions)), condition(DEGRADED, !errors.is_empty(), message)]
 }
 
-fn progress(decisions: &BTreeMap<SetKey, Decision>) -> String {
+fn progress(decisions: &BTreeMap<SetKey, SetDecision>) -> String {
     let of = |kind| decisions.iter().filter(move |(key, _)| key.kind == kind).map(|(_, decision)| decision);
     let mut parts: Vec<String> = SetKind::ALL
         .map(|kind| {
-            let Counts { done, total, skipped } = Counts::of(of(kind));
+            let SetCounts { done, total, skipped } = SetCounts::of(of(kind));
             format!("{}.{}: reconciled {done} of {total}, {skipped} skipped", kind.resource(), kind.api_group())
         })
         .into();
@@ -110,10 +110,12 @@ fn progress(decisions: &BTreeMap<SetKey, Decision>) -> String {
     parts.push("controlplanemachinesets.machine.openshift.io: reconciled 0 of 0, 0 skipped".to_owned());
     let named = |what: &str, lines: Vec<String>| (!lines.is_empty()).then(|| format!("{what}: {}", joined(&lines)));
     let waiting = decisions.iter().filter_map(|(key, decision)| match decision {
-        Decision::Wait(why) => Some(format!("{key} ({why})")),
-        Decision::NotSelected | Decision::Done | Decision::Patch { .. } | Decision::Skip(_) | Decision::Degraded(_) => {
-            None
-        }
+        SetDecision::Wait(why) => Some(format!("{key} ({why})")),
+        SetDecision::NotSelected
+        | SetDecision::Done
+        | SetDecision::Patch { .. }
+        | SetDecision::Skip(_)
+        | SetDecision::Degraded(_) => None,
     });
     let skips = skips(decisions).map(|(key, skip)| format!("{key} ({}: {})", skip.reason.word(), skip.message));
     let counts = parts.join(" | ");
@@ -121,19 +123,25 @@ fn progress(decisions: &BTreeMap<SetKey, Decision>) -> String {
     [Some(counts)].into_iter().chain(names).flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn degraded(key: &SetKey, decision: &Decision) -> Option<String> {
+fn degraded(key: &SetKey, decision: &SetDecision) -> Option<String> {
     match decision {
-        Decision::Degraded(why) => Some(format!("{key}: {why}")),
-        Decision::NotSelected | Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Skip(_) => None,
+        SetDecision::Degraded(why) => Some(format!("{key}: {why}")),
+        SetDecision::NotSelected
+        | SetDecision::Done
+        | SetDecision::Patch { .. }
+        | SetDecision::Wait(_)
+        | SetDecision::Skip(_) => None,
     }
 }
 
-fn skips(decisions: &BTreeMap<SetKey, Decision>) -> impl Iterator<Item = (&SetKey, &super::Skip)> {
+fn skips(decisions: &BTreeMap<SetKey, SetDecision>) -> impl Iterator<Item = (&SetKey, &super::SkippedSet)> {
     decisions.iter().filter_map(|(key, decision)| match decision {
-        Decision::Skip(skip) => Some((key, skip)),
-        Decision::NotSelected | Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => {
-            None
-        }
+        SetDecision::Skip(skip) => Some((key, skip)),
+        SetDecision::NotSelected
+        | SetDecision::Done
+        | SetDecision::Patch { .. }
+        | SetDecision::Wait(_)
+        | SetDecision::Degraded(_) => None,
     })
 }
 
@@ -146,7 +154,7 @@ fn joined(lines: &[String]) -> String {
 }
 
 /// Each set that is left alone, up to a bound.
-pub(super) fn skipped(decisions: &BTreeMap<SetKey, Decision>) -> Vec<SkippedBootImage> {
+pub(super) fn skipped(decisions: &BTreeMap<SetKey, SetDecision>) -> Vec<SkippedBootImage> {
     let skipped = skips(decisions).take(SKIPPED_MAX).map(|(key, skip)| SkippedBootImage {
         resource: key.kind.resource().to_owned(),
         api_group: key.kind.api_group().to_owned(),

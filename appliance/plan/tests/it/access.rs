@@ -1,8 +1,8 @@
 //! Credentials: missing, blank, refused, changed, and how often they are tried.
 
 use firesteel_plan::{
-    Effect, Seen,
-    host::{BmcAction, BmcFault, BmcFaultKind, BmcOutcome, CredentialsSeen, Power},
+    HostEffect, HostInputs,
+    host::{BmcAction, BmcFault, BmcFaultKind, BmcOutcome, CredentialsInputs, HostPower},
 };
 use firesteel_resources::bare_metal_host::{ErrorType, OperationalStatus, ProvisioningState as S, annotations};
 
@@ -14,8 +14,8 @@ fn refusing() -> World {
     world
 }
 
-fn credentials(seen: &mut Seen, version: &str) {
-    seen.credentials = CredentialsSeen::Ready { version: version.to_owned() };
+fn credentials(seen: &mut HostInputs, version: &str) {
+    seen.credentials = CredentialsInputs::Ready { version: version.to_owned() };
 }
 
 fn logins(world: &World) -> usize {
@@ -23,7 +23,7 @@ fn logins(world: &World) -> usize {
         .effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Bmc(call) => Some(call.ticket),
+            HostEffect::Bmc(call) => Some(call.ticket),
             _ => None,
         })
         .collect();
@@ -44,8 +44,8 @@ fn events(world: &World) -> Vec<&str> {
 #[test]
 fn each_fault_of_the_credentials_has_its_own_reason_at_once() {
     let rows = [
-        (CredentialsSeen::Missing, "does not exist", Some(10)),
-        (CredentialsSeen::Empty, "must have the keys username and password", None),
+        (CredentialsInputs::Missing, "does not exist", Some(10)),
+        (CredentialsInputs::Empty, "must have the keys username and password", None),
     ];
     for (found, text, again) in rows {
         let mut world = World::new();
@@ -146,7 +146,7 @@ fn credentials_that_change_under_a_provisioned_host_are_verified_within_a_minute
     let mut world = World::new();
     world.run();
     assert_eq!(world.state(), S::Provisioned);
-    world.seen.credentials = CredentialsSeen::Missing;
+    world.seen.credentials = CredentialsInputs::Missing;
     world.settle();
     let (kind, message) = shown(&world);
     assert_eq!(kind, Some(ErrorType::ProvisionedRegistration));
@@ -167,8 +167,8 @@ fn credentials_that_change_under_a_provisioned_host_are_verified_within_a_minute
 #[test]
 fn a_deletion_without_credentials_gives_up_and_leaves_a_tombstone() {
     let breaks: [fn(&mut World); 3] = [
-        |world| world.seen.credentials = CredentialsSeen::Missing,
-        |world| world.seen.credentials = CredentialsSeen::Empty,
+        |world| world.seen.credentials = CredentialsInputs::Missing,
+        |world| world.seen.credentials = CredentialsInputs::Empty,
         |world| world.refuses = Some(BmcFault { kind: BmcFaultKind::Unsupported, message: "no driver".into() }),
     ];
     for breaks in breaks {
@@ -184,7 +184,7 @@ fn a_deletion_without_credentials_gives_up_and_leaves_a_tombstone() {
             world.pass(60);
         }
         assert!(world.gone, "{:?} {}", world.state(), world.reason());
-        assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { disk: Some(_), .. })), 1);
+        assert_eq!(world.count(|effect| matches!(effect, HostEffect::Tombstone { disk: Some(_), .. })), 1);
     }
 }
 
@@ -200,8 +200,10 @@ fn a_retry_tries_refused_credentials_once_more() {
     world.annotate(annotations::RETRY, "");
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
-    assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::Probe)));
-    assert_eq!(world.seen.bmc.power, Power::On);
+    assert!(
+        world.effects.iter().any(|effect| matches!(effect, HostEffect::Bmc(call) if call.action == BmcAction::Probe))
+    );
+    assert_eq!(world.seen.bmc.power, HostPower::On);
 }
 
 /// The login under way was refused after its Secret was gone: that refusal was shown, and the Secret missed only
@@ -211,7 +213,7 @@ fn an_answer_to_what_was_edited_since_says_nothing_of_what_is_there() {
     let mut world = refusing();
     world.bmc_answers = false;
     world.settle();
-    world.seen.credentials = CredentialsSeen::Missing;
+    world.seen.credentials = CredentialsInputs::Missing;
     world.step();
     let ticket = world.memory().bmc.call.as_ref().unwrap().call.ticket;
     world.seen.bmc.in_flight = false;

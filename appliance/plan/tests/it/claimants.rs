@@ -1,11 +1,11 @@
 //! More than one machine that claims to be the host.
 
 use firesteel_plan::{
-    BootEntry, Effect, boot_entry,
+    HostBootEntry, HostEffect, boot_entry,
     host::{
-        BmcAction, ClaimHeard, PlanKind, Power, Work,
-        counted::Counted,
-        gate::{holds_back, shut},
+        AgentWork, BmcAction, ClaimInputs, HostPower, PlanKind,
+        gate::{closed_gate, holds_back},
+        host_counts::HostCount,
     },
 };
 use firesteel_resources::{
@@ -49,7 +49,7 @@ fn claim(world: &mut World, digits: &str, attempt: u64) {
 fn hear(world: &mut World, digits: &str) {
     let (key, at) = (key(digits), world.now);
     world.seen.claims_heard.retain(|heard| heard.key != key);
-    world.seen.claims_heard.push(ClaimHeard { key, at, cannot_stop: false });
+    world.seen.claims_heard.push(ClaimInputs { key, at, cannot_stop: false });
 }
 
 /// A host whose image is being written when another machine says hello, too.
@@ -106,7 +106,7 @@ fn what_is_under_way_holds_and_nothing_is_judged() {
     let shown = crate::world::shown(plan.number, plan.write().unwrap());
     let promised = crate::world::promised(attempt, plan.number);
     let agent = world.agent();
-    (agent.shown, agent.promised, agent.work) = (shown, promised, Work::Done);
+    (agent.shown, agent.promised, agent.work) = (shown, promised, AgentWork::Done);
     for _ in 0..50 {
         world.pass(60);
         report(&mut world);
@@ -114,13 +114,13 @@ fn what_is_under_way_holds_and_nothing_is_judged() {
         assert_eq!(world.state(), S::Provisioning, "{}", world.reason());
         assert!(holds_back(&world.seen, world.memory()));
     }
-    let text = shut(world.memory(), &world.seen).unwrap().text;
+    let text = closed_gate(world.memory(), &world.seen).unwrap().text;
     for part in ["key aaaaaaaaaaaaaaaa,", "key bbbbbbbbbbbbbbbb,", "nothing is destroyed"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { .. })), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { .. })), 0);
     assert_eq!(world.events.iter().filter(|event| event.reason == "SecondClaimant").count(), 1, "said once");
-    let counted = world.counts.iter().filter(|count| **count == Counted::SecondClaimant).count();
+    let counted = world.counts.iter().filter(|count| **count == HostCount::SecondClaimant).count();
     assert_eq!(counted, 1);
     let (status, reason, text) = condition(&world).unwrap();
     assert_eq!((status, reason.as_str()), (ConditionStatus::True, "PersonDecides"));
@@ -135,8 +135,8 @@ fn the_bmc_switches_off_and_who_still_reports_is_named() {
         let attempt = world.memory().attempt;
         ["aa", "bb"].iter().for_each(|digits| hear(&mut world, digits));
         world.settle();
-        assert_eq!(world.seen.bmc.power, Power::Off, "{}", world.reason());
-        assert_eq!(world.count(|effect| matches!(effect, Effect::Bmc(call) if call.action == CUT)), 1);
+        assert_eq!(world.seen.bmc.power, HostPower::Off, "{}", world.reason());
+        assert_eq!(world.count(|effect| matches!(effect, HostEffect::Bmc(call) if call.action == CUT)), 1);
         assert_eq!(condition(&world).unwrap().1, "SettledByPower");
         assert_eq!(world.memory().attempt, attempt, "not before it was listened");
         // What was under way arrives.
@@ -167,9 +167,9 @@ fn the_next_attempt_is_given_out_after_the_host_was_off() {
     let mut was_opened = false;
     for _ in 0..400 {
         let step = world.step();
-        let boots = |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot);
+        let boots = |effect: &HostEffect| matches!(effect, HostEffect::Bmc(call) if call.action == BmcAction::NetBoot);
         was_opened |= step.effects.iter().any(boots);
-        if let BootEntry::Agent { attempt: given } = boot_entry(world.memory()) {
+        if let HostBootEntry::Agent { attempt: given } = boot_entry(world.memory()) {
             assert!(given == attempt || was_opened, "{}", world.reason());
         }
         if world.booting {
@@ -196,13 +196,13 @@ fn without_a_bmc_that_may_switch_it_off_a_person_decides() {
         assert!(error(&world).contains(why), "{why}: {}", error(&world));
         assert_eq!(
             (condition(&world).unwrap().1.as_str(), world.seen.bmc.power),
-            ("PersonDecides", Power::On),
+            ("PersonDecides", HostPower::On),
             "{why}"
         );
     }
     // Also where the other one says that its drive is at such a thing.
     let mut world = written_by_two(World::new());
-    let heard = ClaimHeard { key: key("bb"), at: world.now, cannot_stop: true };
+    let heard = ClaimInputs { key: key("bb"), at: world.now, cannot_stop: true };
     world.seen.claims_heard.push(heard);
     world.settle();
     assert!(error(&world).contains("cannot be interrupted"), "{}", error(&world));
@@ -210,10 +210,10 @@ fn without_a_bmc_that_may_switch_it_off_a_person_decides() {
     let mut world = written_by_two(World::new());
     world.agent().cannot_stop = Some("sanitize-crypto".into());
     world.settle();
-    assert_eq!(world.seen.bmc.power, Power::On);
+    assert_eq!(world.seen.bmc.power, HostPower::On);
     world.agent().cannot_stop = None;
     world.settle();
-    assert_eq!(world.seen.bmc.power, Power::Off, "{}", world.reason());
+    assert_eq!(world.seen.bmc.power, HostPower::Off, "{}", world.reason());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_person_says_that_the_bound_machine_is_the_host_and_it_goes_on() {
     assert_eq!((world.memory().attempt, world.memory().plan_number), (attempt, plan));
     assert_eq!(world.memory().intruders[0].machine.key, key("bb"));
     world.step();
-    assert!(shut(world.memory(), &world.seen).is_none() && !holds_back(&world.seen, world.memory()));
+    assert!(closed_gate(world.memory(), &world.seen).is_none() && !holds_back(&world.seen, world.memory()));
     assert!(error(&world).is_empty() && !world.reason().contains("no progress"), "{}", world.reason());
     // What the other one says is known.
     world.settle();
@@ -240,7 +240,7 @@ fn a_person_says_that_the_bound_machine_is_the_host_and_it_goes_on() {
     let shown = crate::world::shown(number, write.write().unwrap());
     let promised = crate::world::promised(attempt, number);
     let agent = world.agent();
-    (agent.shown, agent.promised, agent.work, agent.left) = (shown, promised, Work::Done, true);
+    (agent.shown, agent.promised, agent.work, agent.left) = (shown, promised, AgentWork::Done, true);
     world.settle();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 }
@@ -375,16 +375,16 @@ fn a_host_with_an_os_is_never_switched_off_for_a_claim() {
     world.run();
     assert_eq!(world.state(), S::Provisioned);
     let attempt = world.memory().attempt;
-    world.seen.bmc.power = Power::On;
+    world.seen.bmc.power = HostPower::On;
     claim(&mut world, "bb", attempt);
     world.effects.clear();
     for _ in 0..26 {
         world.settle();
         assert_eq!((world.state(), world.memory().attempt), (S::Provisioned, attempt));
-        assert!(shut(world.memory(), &world.seen).is_none());
+        assert!(closed_gate(world.memory(), &world.seen).is_none());
         world.pass(3600);
     }
-    assert_eq!(world.count(|effect| matches!(effect, Effect::Bmc(call) if call.action == CUT)), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::Bmc(call) if call.action == CUT)), 0);
     assert!(has(&world, "SecondClaimant"));
     assert!(world.memory().claimants.is_none(), "it ends by itself");
     assert_eq!(world.memory().intruders[0].machine.key, key("bb"), "what came later is sent away");
@@ -395,9 +395,9 @@ fn a_host_with_an_os_is_never_switched_off_for_a_claim() {
 fn a_paused_host_holds_too() {
     let mut world = written_by_two(World::without_bmc());
     world.annotate(annotations::PAUSED, "me");
-    with_work(&mut world, Work::Running { step: "write-image".into(), activity: String::new(), percent: 9 });
+    with_work(&mut world, AgentWork::Running { step: "write-image".into(), activity: String::new(), percent: 9 });
     world.step();
     assert!(world.memory().claimants.is_none(), "it takes nothing over");
-    assert!(shut(world.memory(), &world.seen).is_some() && holds_back(&world.seen, world.memory()));
+    assert!(closed_gate(world.memory(), &world.seen).is_some() && holds_back(&world.seen, world.memory()));
     assert!(matches!(world.memory().plan.as_ref().map(|issued| &issued.plan), Some(PlanKind::Write(_))));
 }

@@ -2,9 +2,9 @@
 
 use firesteel_contents::DiskContents;
 use firesteel_plan::{
-    DiskIdentity, Effect,
-    disk::{Grade, Method},
-    host::{BmcAction, ErasePlan, ImageSeen, PlanKind, Work},
+    DiskIdentity, HostEffect,
+    disk::{CleaningMethod, Grade},
+    host::{AgentWork, BmcAction, ErasePlan, ImageInputs, PlanKind},
 };
 use firesteel_resources::{
     ObjectReference, RootDeviceHints,
@@ -25,8 +25,8 @@ pub(crate) fn book(world: &mut World, consumer: Option<&str>) {
 }
 
 fn erasures(world: &World) -> Vec<ErasePlan> {
-    let erase = |effect: &Effect| match effect {
-        Effect::IssuePlan { plan: PlanKind::Erase(erase), .. } => Some(erase.clone()),
+    let erase = |effect: &HostEffect| match effect {
+        HostEffect::IssuePlan { plan: PlanKind::Erase(erase), .. } => Some(erase.clone()),
         _ => None,
     };
     let mut plans: Vec<ErasePlan> = world.effects.iter().filter_map(erase).collect();
@@ -35,7 +35,7 @@ fn erasures(world: &World) -> Vec<ErasePlan> {
 }
 
 fn cleans(world: &World) -> usize {
-    world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. }))
+    world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Clean { .. }, .. }))
 }
 
 pub(crate) fn serials(disks: &[DiskIdentity]) -> Vec<&str> {
@@ -66,8 +66,8 @@ pub(crate) fn run_to_erase(world: &mut World) -> ErasePlan {
             world.hello();
         }
         let step = world.step();
-        if step.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Erase(_), .. })) {
-            with_work(world, Work::Running { step: "erase-disk".into(), activity: String::new(), percent: 5 });
+        if step.effects.iter().any(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Erase(_), .. })) {
+            with_work(world, AgentWork::Running { step: "erase-disk".into(), activity: String::new(), percent: 5 });
             world.agent().cleaned.clear();
             return erasures(world).pop().unwrap();
         }
@@ -102,7 +102,7 @@ fn a_claim_that_leaves_an_available_host_has_all_its_disks_erased() {
     assert_eq!(world.states, [S::Preparing, S::Available], "{}", world.reason());
     let erased = erasures(&world);
     assert_eq!(erased.len(), 1);
-    assert_eq!((erased[0].method, serials(&erased[0].disks)), (Method::Full, vec!["A", "DATA"]));
+    assert_eq!((erased[0].method, serials(&erased[0].disks)), (CleaningMethod::Full, vec!["A", "DATA"]));
     assert_eq!(erased[0].own_names, ["a", "one"]);
     assert_eq!(world.memory().tenant, None);
     let (status, reason, text) = condition(&world, "DisksErased");
@@ -144,7 +144,7 @@ fn a_claim_that_is_gone_with_its_image_is_followed_by_a_full_erasure() {
     world.edit(|host| host.spec.image = None);
     world.run();
     assert_eq!(world.states, [S::Deprovisioning, S::Available], "{}", world.reason());
-    assert_eq!(erasures(&world)[0].method, Method::Full);
+    assert_eq!(erasures(&world)[0].method, CleaningMethod::Full);
     assert_eq!(cleans(&world), 0, "an erasure covers the metadata");
 }
 
@@ -156,7 +156,7 @@ fn the_owner_may_ask_for_less_and_the_status_says_so() {
     world.edit(|host| host.spec.image = None);
     world.run();
     let erased = erasures(&world);
-    assert_eq!((erased[0].method, serials(&erased[0].disks)), (Method::Quick, vec!["A"]));
+    assert_eq!((erased[0].method, serials(&erased[0].disks)), (CleaningMethod::Quick, vec!["A"]));
     let (status, reason, text) = condition(&world, "DisksErased");
     assert_eq!((status, reason.as_str()), (ConditionStatus::False, "PartlyErased"));
     assert!(text.contains("asks for less"), "{text}");
@@ -188,15 +188,17 @@ fn disks_are_called_erased_only_where_none_was_kept() {
 /// Done is what receipts prove.
 #[test]
 fn an_agent_that_calls_it_done_without_proof_is_not_believed() {
-    for (grade, asked) in [(Grade::None, Method::Full), (Grade::Purge, Method::Quick)] {
+    for (grade, asked) in [(Grade::None, CleaningMethod::Full), (Grade::Purge, CleaningMethod::Quick)] {
         let mut world = installed_for_a_claim();
         book(&mut world, None);
         world.edit(|host| host.spec.image = None);
         let plan = run_to_erase(&mut world);
         let number = world.memory().plan_number;
-        with_work(&mut world, Work::Done);
-        let shown =
-            |disk: &DiskIdentity| firesteel_plan::disk::Cleaned { grade, ..crate::world::cleaned(number, disk, asked) };
+        with_work(&mut world, AgentWork::Done);
+        let shown = |disk: &DiskIdentity| firesteel_plan::disk::CleaningProof {
+            grade,
+            ..crate::world::cleaned(number, disk, asked)
+        };
         world.agent().cleaned = plan.disks.iter().map(shown).collect();
         world.step();
         assert_eq!(world.state(), S::Deprovisioning);
@@ -212,8 +214,8 @@ fn a_receipt_from_before_a_write_proves_nothing() {
     run_to_write(&mut world);
     let target = world.memory().disk.clone().unwrap().identity().clone();
     let older = world.memory().plan_number - 1;
-    with_work(&mut world, Work::Failed { step: "write-image".into(), message: "I/O".into(), disk_changed: true });
-    let receipt = crate::world::cleaned(older, &target, Method::Metadata);
+    with_work(&mut world, AgentWork::Failed { step: "write-image".into(), message: "I/O".into(), disk_changed: true });
+    let receipt = crate::world::cleaned(older, &target, CleaningMethod::Metadata);
     world.agent().cleaned = vec![receipt];
     world.agent_works = false;
     for _ in 0..10 {
@@ -275,7 +277,7 @@ fn a_locked_host_that_is_free_is_not_installed() {
     world.annotate(annotations::LOCK, "");
     world.run();
     assert_eq!(world.state(), S::Available, "inspected all the same");
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_), .. })), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Write(_), .. })), 0);
     world.seen.host.metadata.annotations.remove(annotations::LOCK);
     world.pass(30);
     world.run();
@@ -290,7 +292,7 @@ fn a_lock_stops_a_write_that_is_under_way_and_the_disk_counts_as_changed() {
     world.annotate(annotations::LOCK, "wrong host");
     world.agent_works = false;
     let step = world.step();
-    let stops = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+    let stops = |effect: &HostEffect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt);
     assert!(step.effects.iter().any(stops), "{:?}", step.effects);
     assert!(step.events.iter().any(|event| event.reason == "DestructionStopped"), "{:?}", step.events);
     world.settle();
@@ -317,7 +319,7 @@ fn a_lock_stops_an_erasure_that_is_under_way() {
     world.agent_works = false;
     world.annotate(annotations::LOCK, "");
     let step = world.step();
-    assert!(step.effects.iter().any(|effect| matches!(effect, Effect::AbortAgent { .. })), "{:?}", step.effects);
+    assert!(step.effects.iter().any(|effect| matches!(effect, HostEffect::AbortAgent { .. })), "{:?}", step.effects);
     world.agent().left = true;
     world.settle();
     assert_eq!((world.state(), world.memory().plan.is_none()), (S::Deprovisioning, true));
@@ -327,7 +329,7 @@ fn a_lock_stops_an_erasure_that_is_under_way() {
 
 #[test]
 fn a_host_that_goes_with_data_of_a_claim_is_erased_first_and_else_leaves_a_tombstone() {
-    let of_any = |effect: &Effect| matches!(effect, Effect::Tombstone { disk: None, .. });
+    let of_any = |effect: &HostEffect| matches!(effect, HostEffect::Tombstone { disk: None, .. });
     for fails in [false, true] {
         let mut world = installed_for_a_claim();
         world.edit(|host| host.spec.image = None);
@@ -335,13 +337,13 @@ fn a_host_that_goes_with_data_of_a_claim_is_erased_first_and_else_leaves_a_tombs
         assert_eq!(world.state(), S::Available);
         world.delete();
         let plan = run_to_erase(&mut world);
-        assert_eq!((world.state(), plan.method, plan.disks.len()), (S::Preparing, Method::Full, 2));
+        assert_eq!((world.state(), plan.method, plan.disks.len()), (S::Preparing, CleaningMethod::Full, 2));
         if fails {
             world.annotate(annotations::RELEASE_FORCE, "");
         } else {
             let number = world.memory().plan_number;
-            let shown = |disk: &DiskIdentity| crate::world::cleaned(number, disk, Method::Full);
-            with_work(&mut world, Work::Done);
+            let shown = |disk: &DiskIdentity| crate::world::cleaned(number, disk, CleaningMethod::Full);
+            with_work(&mut world, AgentWork::Done);
             world.agent().cleaned = plan.disks.iter().map(shown).collect();
         }
         world.run();
@@ -365,13 +367,14 @@ fn an_erasure_stops_once_the_host_is_its_former_owners_again() {
         book(&mut world, None);
         let plan = run_to_erase(&mut world);
         let (attempt, number) = (world.memory().attempt, world.memory().plan_number);
-        let first = crate::world::cleaned(number, &plan.disks[0], Method::Full);
+        let first = crate::world::cleaned(number, &plan.disks[0], CleaningMethod::Full);
         world.agent().cleaned = vec![first];
         world.pass(10);
         book(&mut world, Some("one"));
         world.edit(|host| host.spec.image = wanted);
         let step = world.step();
-        let stops = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+        let stops =
+            |effect: &HostEffect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt);
         assert!(step.effects.iter().any(stops), "{:?}: {}", world.state(), world.reason());
         let told = step.events.iter().find(|event| event.reason == "CleaningStopped").unwrap();
         let (done, rest) = told.message.split_once("perhaps partly").unwrap();
@@ -400,7 +403,7 @@ fn an_erasure_of_an_unknown_purpose_counts_as_one_for_another_owner() {
 fn a_write_fails(world: &mut World, disk_changed: bool) {
     run_to_write(world);
     world.agent_works = false;
-    with_work(world, Work::Failed { step: "write-image".into(), message: "no key".into(), disk_changed });
+    with_work(world, AgentWork::Failed { step: "write-image".into(), message: "no key".into(), disk_changed });
     world.step();
 }
 
@@ -438,18 +441,18 @@ fn nothing_is_installed_for_another_claim_before_the_disks_are_erased() {
     let mut world = installed_for_a_claim();
     world.edit(|host| host.spec.image = None);
     world.run();
-    world.seen.image = ImageSeen::Fetching { done_bytes: 1, total_bytes: None, progress_at: world.now };
+    world.seen.image = ImageInputs::Fetching { done_bytes: 1, total_bytes: None, progress_at: world.now };
     world.edit(|host| host.spec.image = Some(image("two")));
     world.settle();
     assert_eq!((world.state(), world.memory().disk_dirty), (S::Provisioning, false), "{}", world.reason());
     world.effects.clear();
     world.states.clear();
     book(&mut world, Some("two"));
-    world.seen.image = ImageSeen::Ready(crate::world::ready());
+    world.seen.image = ImageInputs::Ready(crate::world::ready());
     world.run();
-    let destroys = |effect: &&Effect| matches!(effect, Effect::IssuePlan { plan, .. } if plan.destroys());
+    let destroys = |effect: &&HostEffect| matches!(effect, HostEffect::IssuePlan { plan, .. } if plan.destroys());
     let first = world.effects.iter().find(destroys);
-    assert!(matches!(first, Some(Effect::IssuePlan { plan: PlanKind::Erase(_), .. })), "{first:?}");
+    assert!(matches!(first, Some(HostEffect::IssuePlan { plan: PlanKind::Erase(_), .. })), "{first:?}");
     assert_eq!(world.states, [S::Available, S::Preparing, S::Available, S::Provisioning, S::Provisioned]);
     assert_eq!(world.memory().tenant.as_deref(), Some("HostClaim tenants/two"));
 }
@@ -480,12 +483,12 @@ fn stands_still(world: &mut World, minutes: u32) {
 }
 
 fn resets(world: &World) -> usize {
-    let is_reset = |effect: &Effect| match effect {
-        Effect::Bmc(call) => !matches!(
+    let is_reset = |effect: &HostEffect| match effect {
+        HostEffect::Bmc(call) => !matches!(
             call.action,
             BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack
         ),
-        Effect::AbortAgent { .. } => true,
+        HostEffect::AbortAgent { .. } => true,
         _ => false,
     };
     world.count(is_reset)
@@ -533,14 +536,15 @@ fn a_deletion_waits_for_an_erasure_that_is_under_way() {
     world.delete();
     stands_still(&mut world, 100);
     assert_eq!((world.state(), resets(&world)), (S::Preparing, 0), "{}", world.reason());
-    with_work(&mut world, Work::Done);
-    world.agent().cleaned = plan.disks.iter().map(|disk| crate::world::cleaned(number, disk, Method::Full)).collect();
+    with_work(&mut world, AgentWork::Done);
+    world.agent().cleaned =
+        plan.disks.iter().map(|disk| crate::world::cleaned(number, disk, CleaningMethod::Full)).collect();
     world.agent_works = true;
     world.states.clear();
     world.run();
     assert!(world.gone, "{}", world.reason());
     assert_eq!(world.states, [S::Preparing, S::PoweringOff, S::Deleting]);
-    assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 0, "it was erased");
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })), 0, "it was erased");
 }
 
 #[test]
@@ -558,7 +562,7 @@ fn a_deletion_gives_an_erasure_up_that_fails_again_and_again() {
         world.run();
     }
     assert!(world.gone, "{:?} {}", world.state(), world.reason());
-    assert!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })) > 0);
+    assert!(world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })) > 0);
 }
 
 #[test]
@@ -571,7 +575,7 @@ fn a_release_by_force_tells_the_agent_to_stop() {
     world.annotate(annotations::RELEASE_FORCE, "");
     world.delete();
     let step = world.step();
-    let stops = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+    let stops = |effect: &HostEffect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt);
     assert!(step.effects.iter().any(stops), "{:?}", step.effects);
     world.step();
     assert!(world.gone);
@@ -614,14 +618,15 @@ fn a_host_declared_externally_provisioned_keeps_its_disks() {
             world.delete();
         }
         let step = world.step();
-        let stops = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+        let stops =
+            |effect: &HostEffect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt);
         assert!(step.effects.iter().any(stops), "{}", world.reason());
         world.agent().left = true;
         world.run();
         assert_eq!((erasures(&world).len(), world.memory().tenant.is_some()), (0, true));
         assert_eq!(world.state(), if goes { S::Deleting } else { S::ExternallyProvisioned }, "{}", world.reason());
-        let hard =
-            |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::PowerOff { hard: true });
+        let off = BmcAction::PowerOff { hard: true };
+        let hard = |effect: &HostEffect| matches!(effect, HostEffect::Bmc(call) if call.action == off);
         assert_eq!(world.count(hard), 0);
     }
 }
@@ -683,7 +688,7 @@ fn the_disk_of_the_operating_system_is_known_until_it_is_erased() {
     world.run();
     let erased = erasures(&world);
     assert_eq!((world.state(), erased.len()), (S::Available, 1), "{}", world.reason());
-    assert_eq!((erased[0].method, serials(&erased[0].disks)), (Method::Full, vec!["A"]));
+    assert_eq!((erased[0].method, serials(&erased[0].disks)), (CleaningMethod::Full, vec!["A"]));
 }
 
 /// Its data was kept for the next one: nothing had been written from here.
@@ -713,7 +718,7 @@ fn an_override_whose_removal_was_lost_arms_no_other_plan() {
     world.edit(|host| host.spec.image = None);
     assert_eq!(serials(&run_to_erase(&mut world).overridden), ["DATA"]);
     world.agent_works = false;
-    with_work(&mut world, Work::Failed { step: "erase-disk".into(), message: "ceph".into(), disk_changed: false });
+    with_work(&mut world, AgentWork::Failed { step: "erase-disk".into(), message: "ceph".into(), disk_changed: false });
     world.step();
     world.effects.clear();
     world.agent_works = true;
@@ -726,7 +731,7 @@ fn an_override_whose_removal_was_lost_arms_no_other_plan() {
     }
     let again = erasures(&world);
     assert!(!again.is_empty() && again.iter().all(|plan| plan.overridden.is_empty()), "{again:?} {}", world.reason());
-    let removes = |effect: &Effect| matches!(effect, Effect::RemoveAnnotation { .. });
+    let removes = |effect: &HostEffect| matches!(effect, HostEffect::RemoveAnnotation { .. });
     assert!(world.count(removes) > 0);
     // Removed at last, and set anew: that counts.
     world.seen.host.metadata.annotations.clear();

@@ -1,8 +1,8 @@
 //! Conditions and reasons in upstream's words, state by state.
 
 use firesteel_plan::host::{
-    BmcFault, BmcFaultKind, CredentialsSeen, HealthSeen, InstanceSeen, KnownIdentity, SharedUuid, UserDataSeen,
-    outlook::{Outlook, is_held_up, prospect},
+    BmcFault, BmcFaultKind, CredentialsInputs, HealthInputs, InstanceInputs, KnownIdentity, SharedUuid, UserDataInputs,
+    progress_outlook::{HostOutlook, is_held_up, prospect},
 };
 use firesteel_resources::{
     ConditionStatus,
@@ -50,7 +50,7 @@ fn the_health_is_what_the_bmc_said_and_when() {
     world.run();
     let at = "2026-01-01T02:03:04Z".parse().unwrap();
     for (word, sign) in [("OK", "+OK"), ("Warning", "-Warning"), ("Critical", "-Critical"), ("Fine", "?Unknown")] {
-        world.seen.health = Some(HealthSeen { word: word.into(), at });
+        world.seen.health = Some(HealthInputs { word: word.into(), at });
         world.step();
         assert!(words(&world).ends_with(&format!(" {sign}")), "{}", words(&world));
         let status = world.seen.host.status.as_ref().unwrap();
@@ -145,7 +145,7 @@ fn all(world: &World) -> String {
 
 fn refuse(world: &mut World) {
     world.refuses = Some(BmcFault { kind: BmcFaultKind::Credentials, message: "401".into() });
-    world.seen.credentials = CredentialsSeen::Ready { version: "other".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "other".into() };
 }
 
 /// A situation of a host: what leads there, and the conditions that it has then.
@@ -169,7 +169,7 @@ const ROWS: &[Row] = &[
         state: S::Registering,
         make: || {
             let mut world = World::new();
-            world.seen.credentials = CredentialsSeen::Missing;
+            world.seen.credentials = CredentialsInputs::Missing;
             world.settle();
             world
         },
@@ -207,7 +207,7 @@ const ROWS: &[Row] = &[
         state: S::Provisioning,
         make: || {
             let mut world = World::new();
-            world.seen.user_data = UserDataSeen::Missing;
+            world.seen.user_data = UserDataInputs::Missing;
             world.run();
             world
         },
@@ -240,7 +240,7 @@ const ROWS: &[Row] = &[
             let mut world = ran();
             let attempt = world.memory().applied.as_ref().unwrap().attempt;
             let now = Some(world.now);
-            world.seen.instance = InstanceSeen { attempt, config_fetched_at: now, ..InstanceSeen::default() };
+            world.seen.instance = InstanceInputs { attempt, config_fetched_at: now, ..InstanceInputs::default() };
             world.settle();
             world
         },
@@ -254,7 +254,7 @@ const ROWS: &[Row] = &[
             let mut world = ran();
             let attempt = world.memory().applied.as_ref().unwrap().attempt;
             let failed = Some((world.now, "no such device".to_owned()));
-            world.seen.instance = InstanceSeen { attempt, failed, ..InstanceSeen::default() };
+            world.seen.instance = InstanceInputs { attempt, failed, ..InstanceInputs::default() };
             world.settle();
             world
         },
@@ -268,7 +268,7 @@ const ROWS: &[Row] = &[
             let mut world = ran();
             let attempt = world.memory().applied.as_ref().unwrap().attempt;
             let now = Some(world.now);
-            world.seen.instance = InstanceSeen { attempt, config_fetched_at: now, running_at: now, failed: None };
+            world.seen.instance = InstanceInputs { attempt, config_fetched_at: now, running_at: now, failed: None };
             world.settle();
             world
         },
@@ -280,7 +280,7 @@ const ROWS: &[Row] = &[
         state: S::Provisioned,
         make: || {
             let mut world = World::new();
-            world.seen.user_data = UserDataSeen::NotReferenced;
+            world.seen.user_data = UserDataInputs::NotReferenced;
             world.run();
             world
         },
@@ -385,7 +385,7 @@ fn what_is_not_as_it_should_be_says_why_in_words() {
     }
 }
 
-fn outlook_of(world: &World) -> Outlook {
+fn outlook_of(world: &World) -> HostOutlook {
     let progress_at = world.seen.agent.as_ref().map(|agent| agent.progress_at);
     prospect(world.memory(), &world.seen).at(progress_at, world.now)
 }
@@ -399,13 +399,13 @@ fn who_waits_for_a_host_is_told_as_its_conditions_say() {
         let is = |name: &str| find_condition(&status.conditions, name).unwrap().status == ConditionStatus::True;
         let is_error = find_condition(&status.conditions, "Ready").unwrap().reason == "Error";
         match outlook_of(&world) {
-            Outlook::Done => assert!(!is("Progressing") && !is_error, "{situation} in {state}"),
-            Outlook::Progressing => assert!(is("Progressing") || is_error, "{situation} in {state}"),
-            Outlook::WillNotFinish => assert!(is_error, "{situation} in {state}"),
+            HostOutlook::Done => assert!(!is("Progressing") && !is_error, "{situation} in {state}"),
+            HostOutlook::Progressing => assert!(is("Progressing") || is_error, "{situation} in {state}"),
+            HostOutlook::WillNotFinish => assert!(is_error, "{situation} in {state}"),
         }
     }
-    let told: Vec<Outlook> = ROWS.iter().map(|row| outlook_of(&(row.make)())).collect();
-    for outlook in [Outlook::Done, Outlook::Progressing, Outlook::WillNotFinish] {
+    let told: Vec<HostOutlook> = ROWS.iter().map(|row| outlook_of(&(row.make)())).collect();
+    for outlook in [HostOutlook::Done, HostOutlook::Progressing, HostOutlook::WillNotFinish] {
         assert!(told.contains(&outlook), "{outlook:?} {told:?}");
     }
 }
@@ -416,17 +416,17 @@ fn refused_credentials_end_the_waiting_within_a_minute() {
     let mut world = World::new();
     refuse(&mut world);
     let began = world.now;
-    while outlook_of(&world) != Outlook::WillNotFinish {
+    while outlook_of(&world) != HostOutlook::WillNotFinish {
         world.settle();
         world.pass(5);
         assert!(world.now.duration_since(began).as_secs() <= 60, "{}", world.reason());
     }
     world.refuses = None;
-    world.seen.credentials = CredentialsSeen::Ready { version: "right".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "right".into() };
     world.settle();
-    assert_eq!(outlook_of(&world), Outlook::Progressing, "{}", world.reason());
+    assert_eq!(outlook_of(&world), HostOutlook::Progressing, "{}", world.reason());
     world.run();
-    assert_eq!(outlook_of(&world), Outlook::Done);
+    assert_eq!(outlook_of(&world), HostOutlook::Done);
 }
 
 /// S0.24: a host that works is waited for as long as it comes on, and no longer.
@@ -439,13 +439,13 @@ fn a_host_that_stands_still_is_not_waited_for() {
         let now = world.now;
         (world.agent().progress_at, world.agent().last_report_at) = (now, now);
         world.step();
-        assert_eq!(outlook_of(&world), Outlook::Progressing, "hours, and it comes on: {}", world.reason());
+        assert_eq!(outlook_of(&world), HostOutlook::Progressing, "hours, and it comes on: {}", world.reason());
     }
     world.pass(1801);
     let now = world.now;
     world.agent().last_report_at = now;
     world.step();
-    assert_eq!(outlook_of(&world), Outlook::WillNotFinish, "{}", world.reason());
+    assert_eq!(outlook_of(&world), HostOutlook::WillNotFinish, "{}", world.reason());
 }
 
 /// S0.26: the loader of the last boot, and what it was seen of last.
@@ -501,7 +501,7 @@ fn a_shorter_limit_ends_the_waiting_sooner() {
     world.pass(100);
     let now = world.now;
     world.agent().last_report_at = now;
-    assert_eq!(outlook_of(&world), Outlook::WillNotFinish, "{}", world.reason());
+    assert_eq!(outlook_of(&world), HostOutlook::WillNotFinish, "{}", world.reason());
 }
 
 /// S0.24: who is behind a halt is waited for, and has all its time again when the halt is over.
@@ -519,11 +519,11 @@ fn a_hold_is_no_standstill() {
     for _ in 0..20 {
         report(&mut world);
         assert!(is_held_up(world.memory(), &world.seen));
-        assert_eq!(outlook_of(&world), Outlook::Progressing, "{}", world.reason());
+        assert_eq!(outlook_of(&world), HostOutlook::Progressing, "{}", world.reason());
     }
     world.annotate(annotations::LOCK, "mine");
     report(&mut world);
-    assert_eq!(outlook_of(&world), Outlook::WillNotFinish, "its owner has to unlock it: {}", world.reason());
+    assert_eq!(outlook_of(&world), HostOutlook::WillNotFinish, "its owner has to unlock it: {}", world.reason());
     assert!(is_held_up(world.memory(), &world.seen));
 }
 
@@ -542,9 +542,9 @@ fn after_a_hold_a_host_has_all_its_time_again() {
     world.seen.halt = None;
     report(&mut world);
     assert!(!is_held_up(world.memory(), &world.seen));
-    assert_eq!(outlook_of(&world), Outlook::Progressing, "{}", world.reason());
+    assert_eq!(outlook_of(&world), HostOutlook::Progressing, "{}", world.reason());
     world.pass(1801);
-    assert_eq!(outlook_of(&world), Outlook::WillNotFinish, "{}", world.reason());
+    assert_eq!(outlook_of(&world), HostOutlook::WillNotFinish, "{}", world.reason());
 }
 
 #[test]
@@ -587,7 +587,7 @@ fn a_first_boot_that_failed_is_told_until_the_os_runs() {
     let mut world = ran();
     let attempt = world.memory().applied.as_ref().unwrap().attempt;
     let (now, log) = (world.now, "GET config: attempt #5\nno such device".to_owned());
-    world.seen.instance = InstanceSeen { attempt, failed: Some((now, log)), ..InstanceSeen::default() };
+    world.seen.instance = InstanceInputs { attempt, failed: Some((now, log)), ..InstanceInputs::default() };
     world.settle();
     assert!(world.reason().contains("the first boot of the OS failed"), "{}", world.reason());
     let told = |world: &World| {
@@ -599,7 +599,7 @@ fn a_first_boot_that_failed_is_told_until_the_os_runs() {
     world.settle();
     assert_eq!(told(&world).reason, "NonceReturned");
     // What an earlier installation said is none of this one's.
-    world.seen.instance = InstanceSeen { attempt: attempt + 1, ..world.seen.instance.clone() };
+    world.seen.instance = InstanceInputs { attempt: attempt + 1, ..world.seen.instance.clone() };
     world.seen.instance.running_at = None;
     world.settle();
     assert_eq!(told(&world).reason, "Waiting");

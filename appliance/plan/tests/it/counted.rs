@@ -1,17 +1,17 @@
 //! What steps are counted as agrees with what the world around them saw.
 
 use firesteel_plan::{
-    Effect,
+    HostEffect,
     host::{
-        BmcAction, BmcFault, BmcFaultKind, CredentialsSeen, InstanceSeen, UserDataSeen, Work,
-        counted::{Counted, Operation},
+        AgentWork, BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, InstanceInputs, UserDataInputs,
+        host_counts::{HostCount, TimedOperation},
     },
 };
 use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState as S, annotations};
 
 use crate::world::{World, image, run_to_write, with_work};
 
-fn times(world: &World, wanted: &Counted) -> usize {
+fn times(world: &World, wanted: &HostCount) -> usize {
     world.counts.iter().filter(|count| *count == wanted).count()
 }
 
@@ -21,7 +21,7 @@ fn agrees(world: &World) {
         .counts
         .iter()
         .filter_map(|count| match count {
-            Counted::StateChanged { from, to } => Some((*from, *to)),
+            HostCount::StateChanged { from, to } => Some((*from, *to)),
             _ => None,
         })
         .collect();
@@ -29,9 +29,9 @@ fn agrees(world: &World) {
     assert_eq!(told, seen);
 }
 
-fn took(world: &World, operation: Operation) -> Vec<f64> {
-    let of = |count: &Counted| match count {
-        Counted::Took { operation: this, seconds } if *this == operation => Some(*seconds),
+fn took(world: &World, operation: TimedOperation) -> Vec<f64> {
+    let of = |count: &HostCount| match count {
+        HostCount::Took { operation: this, seconds } if *this == operation => Some(*seconds),
         _ => None,
     };
     world.counts.iter().filter_map(of).collect()
@@ -42,49 +42,49 @@ fn a_host_that_fails_and_then_succeeds_is_counted_once_for_each() {
     let mut world = World::new();
     world.refuses = Some(BmcFault { kind: BmcFaultKind::Credentials, message: "401".into() });
     world.settle();
-    let failed = |world: &World, kind| times(world, &Counted::Failed(kind));
-    assert_eq!((failed(&world, ErrorType::Registration), times(&world, &Counted::LoginRefused)), (1, 1));
+    let failed = |world: &World, kind| times(world, &HostCount::Failed(kind));
+    assert_eq!((failed(&world, ErrorType::Registration), times(&world, &HostCount::LoginRefused)), (1, 1));
     for _ in 0..20 {
         world.step();
     }
     assert_eq!(failed(&world, ErrorType::Registration), 1, "looked at again and again");
     world.refuses = None;
-    world.seen.credentials = CredentialsSeen::Ready { version: "2".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "2".into() };
     world.pass(30);
     run_to_write(&mut world);
-    assert_eq!(took(&world, Operation::Register), [30.0]);
+    assert_eq!(took(&world, TimedOperation::Register), [30.0]);
     world.pass(100);
     with_work(
         &mut world,
-        Work::Failed { step: "write-image".into(), message: "bad sector".into(), disk_changed: true },
+        AgentWork::Failed { step: "write-image".into(), message: "bad sector".into(), disk_changed: true },
     );
     world.run();
     assert_eq!((world.state(), failed(&world, ErrorType::Provisioning)), (S::Available, 1));
-    assert_eq!(took(&world, Operation::Provision), [100.0]);
+    assert_eq!(took(&world, TimedOperation::Provision), [100.0]);
     world.pass(1800);
     let now = world.now;
     world.agent().last_report_at = now;
     world.run();
     assert_eq!((world.state(), failed(&world, ErrorType::Provisioning)), (S::Provisioned, 1));
-    assert_eq!(took(&world, Operation::Inspect).len() + took(&world, Operation::Deprovision).len(), 2);
+    assert_eq!(took(&world, TimedOperation::Inspect).len() + took(&world, TimedOperation::Deprovision).len(), 2);
     agrees(&world);
     let boots = world.net_boots();
-    let switched = times(&world, &Counted::PowerOrdered { on: true });
+    let switched = times(&world, &HostCount::PowerOrdered { on: true });
     assert_eq!((boots, switched), (boots, boots), "{:?}", world.counts);
-    assert_eq!(times(&world, &Counted::RegistrationRequired), 1);
-    assert_eq!(times(&world, &Counted::ReleasedUncleaned), 0);
+    assert_eq!(times(&world, &HostCount::RegistrationRequired), 1);
+    assert_eq!(times(&world, &HostCount::ReleasedUncleaned), 0);
 
-    world.seen.credentials = CredentialsSeen::Ready { version: "3".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "3".into() };
     world.settle();
-    assert_eq!(times(&world, &Counted::CredentialsUpdated), 1);
+    assert_eq!(times(&world, &HostCount::CredentialsUpdated), 1);
     world.delete();
     world.run();
     assert!(world.gone);
     agrees(&world);
-    let offs =
-        world.count(|effect| matches!(effect, Effect::Bmc(call) if matches!(call.action, BmcAction::PowerOff { .. })));
-    assert_eq!((times(&world, &Counted::PowerOrdered { on: false }), offs), (1, 1));
-    let given_up = times(&world, &Counted::GaveUpCleaning) + times(&world, &Counted::ReleasedUncleaned);
+    let offs = world
+        .count(|effect| matches!(effect, HostEffect::Bmc(call) if matches!(call.action, BmcAction::PowerOff { .. })));
+    assert_eq!((times(&world, &HostCount::PowerOrdered { on: false }), offs), (1, 1));
+    let given_up = times(&world, &HostCount::GaveUpCleaning) + times(&world, &HostCount::ReleasedUncleaned);
     assert_eq!(given_up, 0, "it was cleaned");
 }
 
@@ -102,7 +102,7 @@ fn a_deletion_that_gives_up_is_counted_once_and_so_is_the_disk_that_was_left() {
     for _ in 0..5 {
         world.step();
     }
-    let counts = [Counted::GaveUpCleaning, Counted::GaveUpPowerOff, Counted::ReleasedUncleaned];
+    let counts = [HostCount::GaveUpCleaning, HostCount::GaveUpPowerOff, HostCount::ReleasedUncleaned];
     assert_eq!(counts.map(|count| times(&world, &count)), [1, 1, 1]);
     let warned: Vec<&str> = world.events.iter().map(|event| event.message.as_str()).collect();
     assert!(warned.iter().any(|text| text.contains("may still run its OS")), "{warned:?}");
@@ -112,28 +112,31 @@ fn a_deletion_that_gives_up_is_counted_once_and_so_is_the_disk_that_was_left() {
 #[test]
 fn missing_and_empty_secrets_and_user_data_are_counted_apart() {
     let mut world = World::new();
-    world.seen.credentials = CredentialsSeen::Missing;
+    world.seen.credentials = CredentialsInputs::Missing;
     world.settle();
     world.pass(10);
     world.settle();
-    world.seen.credentials = CredentialsSeen::Empty;
+    world.seen.credentials = CredentialsInputs::Empty;
     world.settle();
-    assert_eq!([Counted::CredentialsMissing, Counted::CredentialsInvalid].map(|count| times(&world, &count)), [1, 1]);
-    world.seen.credentials = CredentialsSeen::Ready { version: "1".into() };
-    world.seen.user_data = UserDataSeen::Missing;
+    assert_eq!(
+        [HostCount::CredentialsMissing, HostCount::CredentialsInvalid].map(|count| times(&world, &count)),
+        [1, 1]
+    );
+    world.seen.credentials = CredentialsInputs::Ready { version: "1".into() };
+    world.seen.user_data = UserDataInputs::Missing;
     world.run();
     for _ in 0..5 {
         world.pass(10);
         world.run();
     }
-    assert_eq!(times(&world, &Counted::UserDataUnusable), 1);
-    world.seen.user_data = UserDataSeen::NotReferenced;
+    assert_eq!(times(&world, &HostCount::UserDataUnusable), 1);
+    world.seen.user_data = UserDataInputs::NotReferenced;
     world.run();
     assert_eq!(world.state(), S::Provisioned);
-    world.seen.instance = InstanceSeen::default();
+    world.seen.instance = InstanceInputs::default();
     world.edit(|host| host.spec.image = Some(image("two")));
     world.run();
-    assert_eq!(times(&world, &Counted::UserDataUnusable), 1);
+    assert_eq!(times(&world, &HostCount::UserDataUnusable), 1);
     agrees(&world);
 }
 
@@ -143,13 +146,13 @@ fn a_host_without_bmc_and_a_deletion_that_waits_are_counted() {
     world.settle();
     world.pass(600);
     world.settle();
-    assert_eq!(times(&world, &Counted::BecameUnmanaged), 1);
+    assert_eq!(times(&world, &HostCount::BecameUnmanaged), 1);
     let mut world = World::new();
     world.run();
     world.annotate(annotations::DETACHED, r#"{"deleteAction":"delay"}"#);
     world.delete();
     world.settle();
-    assert!(times(&world, &Counted::DeletionDelayed) > 0 && !world.gone);
+    assert!(times(&world, &HostCount::DeletionDelayed) > 0 && !world.gone);
 }
 
 /// What a moved host did elsewhere is not counted here.
@@ -162,5 +165,5 @@ fn a_history_that_came_along_is_not_counted() {
     world.annotate(annotations::STATUS_OF, status);
     world.settle();
     assert!(world.states.contains(&S::Provisioned), "{:?} {}", world.states, world.reason());
-    assert!(took(&world, Operation::Inspect).is_empty(), "{:?}", world.counts);
+    assert!(took(&world, TimedOperation::Inspect).is_empty(), "{:?}", world.counts);
 }

@@ -1,8 +1,8 @@
 //! Off, then on: the boot before an erasure that claims a grade.
 
 use firesteel_plan::{
-    BootEntry, Effect, boot_entry,
-    host::{BmcAction, BmcSeen, CleanBoot, PlanKind, Power, Work},
+    HostBootEntry, HostEffect, boot_entry,
+    host::{AgentWork, BmcAction, BmcInputs, CleanBoot, HostPower, PlanKind},
 };
 use firesteel_resources::{
     ObjectReference,
@@ -41,7 +41,7 @@ fn orders(world: &World) -> Vec<BmcAction> {
         .effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Bmc(call) if call.action != BmcAction::Probe => Some((call.ticket, call.action)),
+            HostEffect::Bmc(call) if call.action != BmcAction::Probe => Some((call.ticket, call.action)),
             _ => None,
         })
         .collect();
@@ -54,8 +54,8 @@ fn power_orders(world: &World) -> Vec<BmcAction> {
     orders(world).into_iter().filter(|action| *action != BmcAction::ReadOnce).collect()
 }
 
-fn erases(effect: &Effect) -> bool {
-    matches!(effect, Effect::IssuePlan { plan: PlanKind::Erase(_), .. })
+fn erases(effect: &HostEffect) -> bool {
+    matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Erase(_), .. })
 }
 
 fn clean_boot(world: &World) -> CleanBoot {
@@ -89,16 +89,19 @@ fn nobody_gets_the_token_of_an_erasure_before_the_host_was_seen_off() {
     let installed = world.memory().attempt;
     let mut was_off = false;
     run_to_erase(&mut world, |world| {
-        was_off |= world.seen.bmc.power == Power::Off;
+        was_off |= world.seen.bmc.power == HostPower::Off;
         match boot_entry(world.memory()) {
-            BootEntry::Agent { attempt } => assert!(was_off && attempt > installed, "{}", world.reason()),
-            BootEntry::Wait => {}
+            HostBootEntry::Agent { attempt } => assert!(was_off && attempt > installed, "{}", world.reason()),
+            HostBootEntry::Wait => {}
             entry => panic!("{entry:?} {}", world.reason()),
         }
     });
     assert_eq!(orders(&world), [CUT, BmcAction::NetBoot, BmcAction::ReadOnce]);
     let boot = clean_boot(&world);
-    assert_eq!((boot.attempt, boot.off_at.is_some(), boot.unheld()), (world.memory().attempt, true, Vec::new()));
+    assert_eq!(
+        (boot.attempt, boot.off_at.is_some(), boot.missing_evidence()),
+        (world.memory().attempt, true, Vec::new())
+    );
     assert!(world.events.iter().any(|event| event.reason == "SwitchedOff"));
 }
 
@@ -119,7 +122,7 @@ fn a_host_that_cannot_be_seen_off_is_reset_and_goes_on() {
         let cuts = orders(&world).iter().filter(|action| **action == CUT).count();
         assert_eq!((cuts == 0, power_orders(&world).last()), (is_disabled, Some(&BmcAction::NetBoot)), "{why}");
         let boot = clean_boot(&world);
-        assert!(boot.off_at.is_none() && boot.unheld().concat().contains(why), "{boot:?}");
+        assert!(boot.off_at.is_none() && boot.missing_evidence().concat().contains(why), "{boot:?}");
         assert!(world.events.iter().any(|event| event.reason == "ResetAccepted"), "{why}");
     }
 }
@@ -132,7 +135,7 @@ fn a_bmc_that_is_out_of_reach_is_an_error_and_the_host_waits() {
     for _ in 0..20 {
         world.pass(60);
         world.settle();
-        assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "{}", world.reason());
+        assert_eq!(boot_entry(world.memory()), HostBootEntry::Wait, "{}", world.reason());
     }
     assert!(world.memory().failure.is_some() && world.reason().contains("no route"), "{}", world.reason());
     world.bmc_works = true;
@@ -147,17 +150,17 @@ fn a_process_that_dies_at_any_step_gives_no_token_early() {
         let mut world = released();
         let (mut steps, mut was_off) = (0, false);
         run_to_erase(&mut world, |world| {
-            was_off |= world.seen.bmc.power == Power::Off;
-            let is_given = matches!(boot_entry(world.memory()), BootEntry::Agent { .. });
+            was_off |= world.seen.bmc.power == HostPower::Off;
+            let is_given = matches!(boot_entry(world.memory()), HostBootEntry::Agent { .. });
             assert!(!is_given || was_off, "{dies_at}: {}", world.reason());
             if steps == dies_at {
                 world.seen.started_at = world.now;
                 let power = world.seen.bmc.power;
-                world.seen.bmc = BmcSeen { power, ..BmcSeen::default() };
+                world.seen.bmc = BmcInputs { power, ..BmcInputs::default() };
             }
             steps += 1;
         });
-        assert_eq!(clean_boot(&world).unheld(), Vec::<String>::new(), "{dies_at}");
+        assert_eq!(clean_boot(&world).missing_evidence(), Vec::<String>::new(), "{dies_at}");
     }
 }
 
@@ -165,7 +168,7 @@ fn a_process_that_dies_at_any_step_gives_no_token_early() {
 fn a_boot_that_fails_gives_no_token_while_it_is_waited_for() {
     let mut world = released();
     for _ in 0..50 {
-        if world.seen.bmc.power == Power::Off {
+        if world.seen.bmc.power == HostPower::Off {
             break;
         }
         world.step();
@@ -174,7 +177,7 @@ fn a_boot_that_fails_gives_no_token_while_it_is_waited_for() {
     world.settle();
     assert!(world.memory().boot.is_none() && world.memory().failure.is_some(), "{}", world.reason());
     let attempt = world.memory().attempt;
-    assert_eq!(boot_entry(world.memory()), BootEntry::Wait);
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Wait);
     world.bmc_works = true;
     world.pass(600);
     run_to_erase(&mut world, |_| {});
@@ -185,13 +188,13 @@ fn a_boot_that_fails_gives_no_token_while_it_is_waited_for() {
 fn a_power_cut_in_an_erasure_is_followed_by_one_of_ours() {
     let mut world = released();
     run_to_erase(&mut world, |_| {});
-    with_work(&mut world, Work::Running { step: "erase-disk".into(), activity: String::new(), percent: 5 });
+    with_work(&mut world, AgentWork::Running { step: "erase-disk".into(), activity: String::new(), percent: 5 });
     world.agent().cleaned.clear();
     let attempt = world.memory().attempt;
     world.effects.clear();
     world.agent().rebooted = true;
     world.step();
-    assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "what asks may be anybody");
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Wait, "what asks may be anybody");
     run_to_erase(&mut world, |_| {});
     assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot]);
     assert!(clean_boot(&world).attempt > attempt && clean_boot(&world).off_at.is_some());
@@ -215,7 +218,7 @@ fn a_host_that_comes_back_by_itself_goes_on_where_nothing_is_claimed() {
     assert_eq!((world.state(), orders(&world)), (S::Deprovisioning, vec![BmcAction::NetBoot]), "{}", world.reason());
     world.agent().rebooted = true;
     world.step();
-    assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: world.memory().attempt });
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Agent { attempt: world.memory().attempt });
     world.agent_works = true;
     world.hello();
     world.run();
@@ -239,7 +242,8 @@ fn an_agent_that_waits_from_another_boot_does_not_erase() {
     run_to_erase(&mut world, |_| {});
     assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot], "{}", world.reason());
     assert!(world.memory().attempt > attempt);
-    let is_told = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+    let is_told =
+        |effect: &HostEffect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt);
     assert_eq!(world.count(is_told), 1);
 }
 
@@ -247,7 +251,7 @@ fn an_agent_that_waits_from_another_boot_does_not_erase() {
 fn a_drive_that_cannot_be_interrupted_keeps_the_power() {
     let mut world = released();
     run_to_erase(&mut world, |_| {});
-    with_work(&mut world, Work::Running { step: "erase-disk".into(), activity: String::new(), percent: 5 });
+    with_work(&mut world, AgentWork::Running { step: "erase-disk".into(), activity: String::new(), percent: 5 });
     world.agent().cannot_stop = Some("secure-erase".into());
     // As after an upgrade: nothing is known of the boot.
     world.seen.memory.clean_boot = None;
@@ -274,7 +278,7 @@ fn an_override_that_is_not_seen_used_up_is_named_and_stops_nothing() {
         run_to_erase(&mut world, |_| {});
         assert!(!orders(&world).contains(&BmcAction::ReadOnce), "{why}: there is nothing to read");
         let boot = clean_boot(&world);
-        assert!(boot.off_at.is_some() && boot.unheld().concat().contains(why), "{boot:?}");
+        assert!(boot.off_at.is_some() && boot.missing_evidence().concat().contains(why), "{boot:?}");
     }
     let at_hello: [(Change, &str); 3] = [
         (|world| world.seen.bmc.once_unread = Some("the BMC still has it: Once Pxe".into()), "Once Pxe"),
@@ -290,7 +294,7 @@ fn an_override_that_is_not_seen_used_up_is_named_and_stops_nothing() {
             }
         });
         let boot = clean_boot(&world);
-        assert!(boot.off_at.is_some() && boot.unheld().concat().contains(why), "{boot:?}");
+        assert!(boot.off_at.is_some() && boot.missing_evidence().concat().contains(why), "{boot:?}");
     }
 }
 
@@ -304,7 +308,7 @@ fn a_boot_that_comes_to_nothing_is_cut_again_and_not_for_ever() {
         let memory = world.memory();
         let attempt = memory.attempt;
         let is_cut = memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == attempt && boot.is_cut_again());
-        if let BootEntry::Agent { .. } = boot_entry(memory)
+        if let HostBootEntry::Agent { .. } = boot_entry(memory)
             && world.booting
         {
             if !is_cut {
@@ -323,14 +327,14 @@ fn a_boot_that_comes_to_nothing_is_cut_again_and_not_for_ever() {
     assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot].repeat(4));
     run_to_erase(&mut world, |_| {});
     let boot = clean_boot(&world);
-    let unheld = boot.unheld().concat();
+    let unheld = boot.missing_evidence().concat();
     assert!(boot.off_at.is_some() && unheld.contains("3 boots before it came to nothing"), "{boot:?}");
 }
 
 #[test]
 fn a_retry_while_the_hello_is_awaited_cuts_the_power_once_more() {
     let mut world = released();
-    while !world.booting || boot_entry(world.memory()) == BootEntry::Wait {
+    while !world.booting || boot_entry(world.memory()) == HostBootEntry::Wait {
         if world.step().wake.is_some_and(|wake| !wake.is_zero()) {
             world.pass(1);
         }
@@ -339,7 +343,7 @@ fn a_retry_while_the_hello_is_awaited_cuts_the_power_once_more() {
     world.effects.clear();
     world.annotate(annotations::RETRY, "");
     world.step();
-    assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "{}", world.reason());
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Wait, "{}", world.reason());
     run_to_erase(&mut world, |_| {});
     assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot]);
     assert!(clean_boot(&world).attempt > attempt);
@@ -352,7 +356,7 @@ fn a_host_that_is_on_again_each_time_is_reset_in_the_end() {
     run_to_erase(&mut world, |world| world.seen.bmc.was_off_at_boot = false);
     assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot].repeat(3));
     let boot = clean_boot(&world);
-    assert!(boot.off_at.is_none() && boot.unheld().concat().contains("on again each time"), "{boot:?}");
+    assert!(boot.off_at.is_none() && boot.missing_evidence().concat().contains("on again each time"), "{boot:?}");
 }
 
 #[test]
@@ -365,7 +369,7 @@ fn without_a_bmc_the_script_is_given_as_ever() {
     world.edit(|host| host.spec.image = None);
     book(&mut world, None);
     world.settle();
-    assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: world.memory().attempt });
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Agent { attempt: world.memory().attempt });
 }
 
 /// As an older appliance stored it, or one that had no BMC then.
@@ -373,11 +377,11 @@ fn without_a_bmc_the_script_is_given_as_ever() {
 fn a_memory_of_before_is_open() {
     let stored = serde_json::json!({"state": {"name": "inspecting"}, "attempt": 3});
     let memory: firesteel_plan::HostMemory = serde_json::from_value(stored).unwrap();
-    assert_eq!(boot_entry(&memory), BootEntry::Agent { attempt: 3 });
+    assert_eq!(boot_entry(&memory), HostBootEntry::Agent { attempt: 3 });
     let mut world = released();
     world.seen.memory.opened = true;
     world.step();
-    assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "its OS runs: {}", world.reason());
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Wait, "its OS runs: {}", world.reason());
 }
 
 /// An owner who asks for metadata alone reads that nothing was erased, and gets no more of a boot than that needs.

@@ -1,8 +1,8 @@
 //! Every state that works has a deadline, which progress extends, a reason, and an exit.
 
 use firesteel_plan::{
-    Effect,
-    host::{ImageSeen, Power, Work},
+    HostEffect,
+    host::{AgentWork, HostPower, ImageInputs},
 };
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S, annotations};
 use jiff::Timestamp;
@@ -34,7 +34,7 @@ fn in_inspection_without_progress() -> World {
         }
         world.step();
     }
-    let running = Work::Running { step: "inspect".into(), activity: String::new(), percent: 1 };
+    let running = AgentWork::Running { step: "inspect".into(), activity: String::new(), percent: 1 };
     with_work(&mut world, running);
     world
 }
@@ -43,7 +43,7 @@ fn in_provisioning_without_image() -> World {
     let mut world = World::new();
     world.images_work = false;
     let progress_at = world.now;
-    world.seen.image = ImageSeen::Fetching { done_bytes: 1, total_bytes: None, progress_at };
+    world.seen.image = ImageInputs::Fetching { done_bytes: 1, total_bytes: None, progress_at };
     world.run();
     world
 }
@@ -51,7 +51,7 @@ fn in_provisioning_without_image() -> World {
 fn in_provisioning_behind_other_images() -> World {
     let mut world = World::new();
     world.images_work = false;
-    world.seen.image = ImageSeen::Waiting { ahead: 2, moved_at: world.now };
+    world.seen.image = ImageInputs::Waiting { ahead: 2, moved_at: world.now };
     world.run();
     assert!(world.reason().contains("2 other images come before it"), "{}", world.reason());
     world
@@ -75,7 +75,7 @@ fn in_power_off() -> World {
     let mut world = World::new();
     world.edit(|host| host.spec.image = None);
     world.run();
-    world.seen.bmc.power = Power::On;
+    world.seen.bmc.power = HostPower::On;
     world.power_works = false;
     world.delete();
     world.settle();
@@ -139,7 +139,7 @@ fn progress_extends_the_deadline_for_as_long_as_it_goes_on() {
         let now = world.now;
         let agent = world.agent();
         (agent.last_report_at, agent.progress_at) = (now, now);
-        agent.work = Work::Running { step: "write-image".into(), activity: String::new(), percent: minute / 2 };
+        agent.work = AgentWork::Running { step: "write-image".into(), activity: String::new(), percent: minute / 2 };
         world.settle();
         let deadline = world.memory().deadline.unwrap();
         assert!(deadline > world.now && last.is_none_or(|last| deadline > last), "minute {minute}");
@@ -151,7 +151,7 @@ fn progress_extends_the_deadline_for_as_long_as_it_goes_on() {
     for done_bytes in 2..100 {
         world.pass(300);
         let progress_at = world.now;
-        world.seen.image = ImageSeen::Fetching { done_bytes, total_bytes: None, progress_at };
+        world.seen.image = ImageInputs::Fetching { done_bytes, total_bytes: None, progress_at };
         world.settle();
         assert!(!has_error(&world), "{}", world.reason());
     }
@@ -164,7 +164,7 @@ fn progress_extends_the_deadline_for_as_long_as_it_goes_on() {
             world.settle();
             assert!(!has_error(&world), "{}", world.reason());
         }
-        world.seen.image = ImageSeen::Waiting { ahead, moved_at: world.now };
+        world.seen.image = ImageInputs::Waiting { ahead, moved_at: world.now };
     }
 }
 
@@ -182,7 +182,7 @@ fn a_release_by_force_is_an_exit_from_every_state() {
         assert_eq!(world.state(), S::Deleting, "{what}");
         world.step();
         assert!(world.gone, "{what}");
-        assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })) > 0, dirty, "{what}");
+        assert_eq!(world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })) > 0, dirty, "{what}");
     }
 }
 

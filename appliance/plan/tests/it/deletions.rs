@@ -1,8 +1,8 @@
 //! Deletions end: an obstacle that stays is no reason to wait for ever, but for what a person decided.
 
 use firesteel_plan::{
-    Effect,
-    host::{Failure, LineageSeen, NetworkDataSeen, Work},
+    HostEffect,
+    host::{AgentWork, HostFailure, LineageInputs, NetworkDataInputs},
 };
 use firesteel_resources::{
     bare_metal_host::{ErrorType, ProvisioningState as S, annotations},
@@ -31,15 +31,15 @@ fn gave_up(world: &World) -> bool {
 }
 
 fn tombstones(world: &World) -> usize {
-    world.count(|effect| matches!(effect, Effect::Tombstone { .. }))
+    world.count(|effect| matches!(effect, HostEffect::Tombstone { .. }))
 }
 
 #[test]
 fn an_obstacle_that_stays_does_not_hold_a_deletion_up_for_ever() {
     type Obstacle = (&'static str, fn(&mut World));
     let obstacles: [Obstacle; 3] = [
-        ("does not exist: create it", |world| world.seen.network_data = NetworkDataSeen::Missing),
-        ("correct it there", |world| world.seen.network_data = NetworkDataSeen::Invalid("links".into())),
+        ("does not exist: create it", |world| world.seen.network_data = NetworkDataInputs::Missing),
+        ("correct it there", |world| world.seen.network_data = NetworkDataInputs::Invalid("links".into())),
         ("belongs to host", |world| world.seen.mac_taken = Some((crate::world::MAC.into(), "default/b".into()))),
     ];
     for (text, obstacle) in obstacles {
@@ -63,7 +63,7 @@ fn an_obstacle_that_stays_does_not_hold_a_deletion_up_for_ever() {
         obstacle(&mut world);
         world.delete();
         assert_eq!(gone_after(&mut world, 25), None);
-        (world.seen.network_data, world.seen.mac_taken) = (NetworkDataSeen::NotReferenced, None);
+        (world.seen.network_data, world.seen.mac_taken) = (NetworkDataInputs::NotReferenced, None);
         world.pass(3600);
         world.run();
         world.pass(60);
@@ -104,10 +104,10 @@ fn what_a_person_decided_is_not_given_up() {
         (World::halt, "firesteel resume"),
         (
             |world| {
-                let guid = firesteel_plan::Mark { store: 9, timeline: 1, revision: 3 }.guid(1);
+                let guid = firesteel_plan::InstallationMark { store: 9, timeline: 1, revision: 3 }.guid(1);
                 world.disks = vec![DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", "A", 20) }];
                 world.seen.hardware.as_mut().unwrap().disks.clone_from(&world.disks);
-                world.seen.lineage = LineageSeen { store: 5, ..LineageSeen::default() };
+                world.seen.lineage = LineageInputs { store: 5, ..LineageInputs::default() };
             },
             "firesteel release a --force",
         ),
@@ -116,13 +116,13 @@ fn what_a_person_decided_is_not_given_up() {
         let mut world = World::new();
         world.run();
         world.edit(|host| host.spec.image = None);
-        world.seen.network_data = NetworkDataSeen::Missing;
+        world.seen.network_data = NetworkDataInputs::Missing;
         world.settle();
         assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
         world.pass(3600);
         change(&mut world);
         world.delete();
-        world.seen.network_data = NetworkDataSeen::NotReferenced;
+        world.seen.network_data = NetworkDataInputs::NotReferenced;
         for _ in 0..20 {
             world.run();
             world.pass(600);
@@ -168,7 +168,7 @@ fn failures_of_before_do_not_cut_an_obstacles_time_short() {
     }
     assert!(world.memory().clean_failures > 3, "{}", world.reason());
     world.bmc_works = true;
-    world.seen.network_data = NetworkDataSeen::Missing;
+    world.seen.network_data = NetworkDataInputs::Missing;
     world.delete();
     let minutes = gone_after(&mut world, 200);
     assert!(minutes.is_some_and(|minutes| (30..40).contains(&minutes)), "{minutes:?} {}", world.reason());
@@ -194,7 +194,10 @@ fn failures_are_counted_anew_where_the_owner_comes_back() {
             }
             world.step();
         }
-        with_work(&mut world, Work::Failed { step: "erase-disk".into(), message: "ceph".into(), disk_changed: false });
+        with_work(
+            &mut world,
+            AgentWork::Failed { step: "erase-disk".into(), message: "ceph".into(), disk_changed: false },
+        );
         world.step();
         world.pass(1800);
         let now = world.now;
@@ -214,7 +217,7 @@ fn a_cleaning_is_given_up_after_the_failure_beyond_the_bound_and_not_before() {
     for (failures, is_since, expected) in cases.into_iter().chain([(max + 1, false, false)]) {
         let mut world = World::new();
         world.run();
-        world.seen.network_data = NetworkDataSeen::Missing;
+        world.seen.network_data = NetworkDataInputs::Missing;
         world.edit(|host| host.spec.image = None);
         world.settle();
         assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
@@ -223,7 +226,7 @@ fn a_cleaning_is_given_up_after_the_failure_beyond_the_bound_and_not_before() {
         world.delete();
         let at = if is_since { world.now } else { before };
         world.seen.memory.clean_failures = failures;
-        world.seen.memory.failure = Some(Failure {
+        world.seen.memory.failure = Some(HostFailure {
             kind: ErrorType::Provisioning,
             message: "ceph".into(),
             count: failures,

@@ -1,6 +1,8 @@
 //! Upstream's events of a host, each with a situation in which it is told, or a reason why it is not.
 
-use firesteel_plan::host::{BmcFault, BmcFaultKind, CredentialsSeen, Event, EventKind, UserDataSeen, Work};
+use firesteel_plan::host::{
+    AgentWork, BmcFault, BmcFaultKind, CredentialsInputs, EventSeverity, HostEvent, UserDataInputs,
+};
 use firesteel_resources::bare_metal_host::{InspectionMode, ProvisioningState as S, annotations};
 
 use crate::world::{World, run_to_write, with_work};
@@ -8,16 +10,16 @@ use crate::world::{World, run_to_write, with_work};
 /// A situation in which the event of this name is told.
 struct Told {
     event: &'static str,
-    kind: EventKind,
+    kind: EventSeverity,
     situation: fn() -> World,
 }
 
-const fn told(event: &'static str, kind: EventKind, situation: fn() -> World) -> Told {
+const fn told(event: &'static str, kind: EventSeverity, situation: fn() -> World) -> Told {
     Told { event, kind, situation }
 }
 
-const NORMAL: EventKind = EventKind::Normal;
-const WARNING: EventKind = EventKind::Warning;
+const NORMAL: EventSeverity = EventSeverity::Normal;
+const WARNING: EventSeverity = EventSeverity::Warning;
 
 const TOLD: &[Told] = &[
     told("Discovered", NORMAL, without_bmc),
@@ -66,7 +68,7 @@ fn whole_life() -> World {
 
 fn without_secret() -> World {
     let mut world = World::new();
-    world.seen.credentials = CredentialsSeen::Missing;
+    world.seen.credentials = CredentialsInputs::Missing;
     world.settle();
     world
 }
@@ -120,7 +122,7 @@ fn refused_later() -> World {
     let mut world = World::new();
     world.run();
     refusing(&mut world);
-    world.seen.credentials = CredentialsSeen::Ready { version: "2".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "2".into() };
     world.settle();
     world
 }
@@ -135,14 +137,17 @@ fn inspection_fails() -> World {
         world.step();
     }
     assert_eq!(world.state(), S::Inspecting);
-    with_work(&mut world, Work::Failed { step: "inspect".into(), message: "no sysfs".into(), disk_changed: false });
+    with_work(
+        &mut world,
+        AgentWork::Failed { step: "inspect".into(), message: "no sysfs".into(), disk_changed: false },
+    );
     world.settle();
     world
 }
 
 fn without_user_data() -> World {
     let mut world = World::new();
-    world.seen.user_data = UserDataSeen::Missing;
+    world.seen.user_data = UserDataInputs::Missing;
     world.run();
     world
 }
@@ -167,7 +172,7 @@ fn has(world: &World, name: &str) -> bool {
 fn each_event_of_upstream_is_told_or_it_says_why_not() {
     for Told { event: name, kind, situation } in TOLD {
         let world = situation();
-        let found: Option<&Event> = world.events.iter().find(|event| event.reason == *name);
+        let found: Option<&HostEvent> = world.events.iter().find(|event| event.reason == *name);
         let found = found.unwrap_or_else(|| panic!("{name} is not told: {:?}", world.events));
         assert_eq!(found.kind, *kind, "{name}");
         assert!(!found.message.is_empty(), "{name}");

@@ -1,11 +1,11 @@
 //! What goes wrong, and where it leaves the host.
 
 use firesteel_plan::{
-    Effect,
-    evidence::{ShownReceipt, ShownWrite, Shows},
+    HostEffect,
+    evidence::{ReceiptFacts, ShownReceipt, ShownWrite},
     host::{
-        BmcAction, BmcFault, BmcFaultKind, CredentialsSeen, ImageSeen, NetworkDataSeen, PlanKind, Power, UserDataSeen,
-        Work,
+        AgentWork, BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, HostPower, ImageInputs, NetworkDataInputs,
+        PlanKind, UserDataInputs,
     },
 };
 use firesteel_resources::{
@@ -18,12 +18,12 @@ use firesteel_resources::{
 
 use crate::world::{World, disk, image, promised, run_to_write, shown, with_work};
 
-fn is_write(effect: &Effect) -> bool {
-    matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_), .. })
+fn is_write(effect: &HostEffect) -> bool {
+    matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Write(_), .. })
 }
 
-fn failed(changed: bool) -> Work {
-    Work::Failed { step: "write-image".into(), message: "bad sector".into(), disk_changed: changed }
+fn failed(changed: bool) -> AgentWork {
+    AgentWork::Failed { step: "write-image".into(), message: "bad sector".into(), disk_changed: changed }
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn every_check_before_destruction_leaves_the_host_where_it_is() {
             },
             "2 disks match",
         ),
-        (|world| world.seen.user_data = UserDataSeen::Invalid("storage: bad".into()), "storage: bad"),
-        (|world| world.seen.user_data = UserDataSeen::Missing, "does not exist"),
+        (|world| world.seen.user_data = UserDataInputs::Invalid("storage: bad".into()), "storage: bad"),
+        (|world| world.seen.user_data = UserDataInputs::Missing, "does not exist"),
         (
             |world| {
                 let at = world.now;
                 world.images_work = false;
-                world.seen.image = ImageSeen::Failed { message: "wrong checksum".into(), permanent: true, at };
+                world.seen.image = ImageInputs::Failed { message: "wrong checksum".into(), permanent: true, at };
             },
             "wrong checksum",
         ),
@@ -63,7 +63,7 @@ fn every_check_before_destruction_leaves_the_host_where_it_is() {
             |world| {
                 let mut big = crate::world::ready();
                 big.raw_bytes = 1 << 40;
-                world.seen.image = ImageSeen::Ready(big);
+                world.seen.image = ImageInputs::Ready(big);
             },
             "smaller than the image",
         ),
@@ -84,8 +84,8 @@ fn every_check_before_destruction_leaves_the_host_where_it_is() {
             record
         });
         world.edit(|host| host.spec.root_device_hints = None);
-        world.seen.user_data = UserDataSeen::Ready { sha256: "user".into(), configs: vec!["worker".into()] };
-        world.seen.image = ImageSeen::Ready(crate::world::ready());
+        world.seen.user_data = UserDataInputs::Ready { sha256: "user".into(), configs: vec!["worker".into()] };
+        world.seen.image = ImageInputs::Ready(crate::world::ready());
         world.run();
         assert_eq!((world.state(), world.net_boots()), (S::Provisioned, 1), "{text}: {}", world.reason());
         assert_eq!(world.memory().failure, None);
@@ -94,8 +94,9 @@ fn every_check_before_destruction_leaves_the_host_where_it_is() {
 
 #[test]
 fn a_host_whose_network_data_cannot_be_used_is_not_booted_until_it_can() {
-    let wrong = NetworkDataSeen::Invalid("networkData: links[0].id: is missing".into());
-    for (seen, text) in [(NetworkDataSeen::Missing, "does not exist: create it"), (wrong, "links[0].id: is missing")] {
+    let wrong = NetworkDataInputs::Invalid("networkData: links[0].id: is missing".into());
+    for (seen, text) in [(NetworkDataInputs::Missing, "does not exist: create it"), (wrong, "links[0].id: is missing")]
+    {
         let mut world = World::new();
         world.seen.network_data = seen;
         world.run();
@@ -103,7 +104,7 @@ fn a_host_whose_network_data_cannot_be_used_is_not_booted_until_it_can() {
         assert_eq!(world.net_boots(), 0, "{text}");
         let status = world.seen.host.status.clone().unwrap();
         assert_eq!(status.operational_status, OperationalStatus::Error);
-        world.seen.network_data = NetworkDataSeen::Ready { version: "2".into() };
+        world.seen.network_data = NetworkDataInputs::Ready { version: "2".into() };
         world.run();
         assert_eq!((world.state(), world.net_boots()), (S::Provisioned, 1), "{text}: {}", world.reason());
         assert_eq!(world.memory().failure, None);
@@ -122,7 +123,7 @@ fn nothing_written_means_nothing_cleaned() {
     world.edit(|host| host.spec.image = None);
     world.settle();
     assert_eq!(world.state(), S::Available, "without cleaning, since nothing was written");
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
 }
 
 #[test]
@@ -197,14 +198,14 @@ fn a_host_that_goes_off_while_it_boots_is_noticed_and_a_short_dip_is_not() {
     let first = world.memory().attempt;
     // A firmware that starts again by itself is off at one look and on at the next.
     world.pass(60);
-    world.seen.bmc.power = Power::Off;
+    world.seen.bmc.power = HostPower::Off;
     world.settle();
     world.pass(21);
-    world.seen.bmc.power = Power::On;
+    world.seen.bmc.power = HostPower::On;
     world.settle();
     assert_eq!((world.memory().attempt, world.memory().failure.as_ref()), (first, None));
     world.pass(60);
-    world.seen.bmc.power = Power::Off;
+    world.seen.bmc.power = HostPower::Off;
     for _ in 0..4 {
         world.settle();
         world.pass(20);
@@ -274,8 +275,10 @@ fn a_look_at_the_power_changes_no_word_of_a_host_that_rests() {
     for _ in 0..3 {
         world.pass(61);
         let step = world.step();
-        let asks =
-            step.effects.iter().any(|effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::Probe));
+        let asks = step
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, HostEffect::Bmc(call) if call.action == BmcAction::Probe));
         assert!(asks, "{:?}", step.effects);
         assert_eq!((world.reason(), &world.seen.host.status), (text.as_str(), &status));
         world.settle();
@@ -331,7 +334,8 @@ fn a_quiet_writer_is_given_up_and_its_disk_cleaned() {
     let (attempt, boots) = (world.memory().attempt, world.net_boots());
     world.pass(301);
     world.run();
-    let aborted = world.count(|effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt));
+    let aborted =
+        world.count(|effect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt));
     assert_eq!((aborted, world.memory().provision_failures), (1, 1));
     world.pass(130);
     world.run();
@@ -402,7 +406,7 @@ fn after_a_proven_hand_off_the_host_is_never_power_cycled() {
 fn a_word_without_proof_is_not_success() {
     type Forge = fn(&mut Vec<ShownReceipt>);
     let written = |receipts: &mut Vec<ShownReceipt>, forge: fn(&mut ShownWrite)| match &mut receipts[1].shows {
-        Shows::Written(shown) => forge(shown),
+        ReceiptFacts::Written(shown) => forge(shown),
         other => panic!("{other:?}"),
     };
     let rows: [(&str, Forge); 6] = [
@@ -427,7 +431,7 @@ fn a_word_without_proof_is_not_success() {
         forge(&mut receipts);
         let promise = promised(world.memory().attempt, plan.number);
         (world.agent().shown, world.agent().promised) = (receipts, promise);
-        world.agent().work = Work::Done;
+        world.agent().work = AgentWork::Done;
         world.agent().left = true;
         world.step();
         assert_eq!(world.state(), S::Deprovisioning, "{words}: {}", world.reason());
@@ -454,11 +458,11 @@ fn an_appliance_that_was_away_does_not_take_its_own_silence_for_the_agents() {
 fn user_data_that_changes_under_a_running_write_does_not_stop_it() {
     let mut world = World::new();
     run_to_write(&mut world);
-    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
+    world.seen.user_data = UserDataInputs::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
     world.agent_works = false;
     // After a restart, before the agent's next report: nothing is known of its work.
     world.agent().plan = 0;
-    world.agent().work = Work::Idle;
+    world.agent().work = AgentWork::Idle;
     world.seen.started_at = world.now;
     world.step();
     assert_eq!(world.state(), S::Provisioning, "{}", world.reason());
@@ -473,15 +477,15 @@ fn user_data_that_changes_under_a_running_write_does_not_stop_it() {
 #[test]
 fn credentials_have_three_sorts_of_trouble() {
     let mut world = World::new();
-    world.seen.credentials = CredentialsSeen::Missing;
+    world.seen.credentials = CredentialsInputs::Missing;
     world.run();
     assert!(world.reason().contains("Secret s"), "{}", world.reason());
     assert_eq!(world.last.as_ref().unwrap().wake.unwrap().as_secs(), 10);
-    world.seen.credentials = CredentialsSeen::Empty;
+    world.seen.credentials = CredentialsInputs::Empty;
     world.run();
     assert!(world.reason().contains("username and password"), "{}", world.reason());
     world.bmc_works = false;
-    world.seen.credentials = CredentialsSeen::Ready { version: "2".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "2".into() };
     world.run();
     assert_eq!((world.state(), world.memory().failure.as_ref().unwrap().count), (S::Registering, 1));
     assert!(world.reason().contains("cannot be reached"), "{}", world.reason());
@@ -489,7 +493,7 @@ fn credentials_have_three_sorts_of_trouble() {
     world.run();
     assert_eq!(world.memory().failure.as_ref().unwrap().count, 2);
     world.bmc_works = true;
-    world.seen.credentials = CredentialsSeen::Ready { version: "3".into() };
+    world.seen.credentials = CredentialsInputs::Ready { version: "3".into() };
     world.run();
     assert_eq!(world.state(), S::Provisioned, "an edit tries at once: {}", world.reason());
 }
@@ -502,9 +506,9 @@ fn an_edit_of_what_a_failed_step_used_retries_at_once() {
         ("nothing", |_| {}),
         ("the spec", |world| world.edit(|host| host.spec.online = true)),
         ("the user data", |world| {
-            world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
+            world.seen.user_data = UserDataInputs::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
         }),
-        ("the credentials", |world| world.seen.credentials = CredentialsSeen::Ready { version: "2".into() }),
+        ("the credentials", |world| world.seen.credentials = CredentialsInputs::Ready { version: "2".into() }),
     ];
     for (what, edit) in edits {
         let mut world = World::new();
@@ -546,7 +550,7 @@ fn deletion_gives_up_cleaning_after_three_failures_and_leaves_a_tombstone() {
         world.run();
     }
     assert!(world.gone, "{:?} {}", world.state(), world.reason());
-    assert!(world.count(|effect| matches!(effect, Effect::Tombstone { disk: Some(_), .. })) > 0);
+    assert!(world.count(|effect| matches!(effect, HostEffect::Tombstone { disk: Some(_), .. })) > 0);
 }
 
 /// A disk was put right after the inspection and a person asked to try again: the old inspection was
@@ -566,7 +570,7 @@ fn retry_after_repair(mode: InspectionMode) {
     world.run();
     assert_eq!(world.state(), S::Provisioning);
     assert!(world.reason().contains("read-only"), "{}", world.reason());
-    let is_inspection = |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Inspect, .. });
+    let is_inspection = |effect: &HostEffect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Inspect, .. });
     let before = world.count(is_inspection);
     world.pass(60);
     if let Some(record) = &mut world.seen.hardware {
@@ -591,11 +595,11 @@ fn without_cleaning_another_image_can_be_installed() {
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert_eq!(world.memory().applied.as_ref().unwrap().image.url, image("two").url);
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
     world.delete();
     world.run();
     let tombstone = world.effects.iter().find_map(|effect| match effect {
-        Effect::Tombstone { disk, .. } => disk.clone(),
+        HostEffect::Tombstone { disk, .. } => disk.clone(),
         _ => None,
     });
     assert_eq!(tombstone.map(|disk| disk.serial), Some("A".to_owned()), "the disk is let go uncleaned, and named");
@@ -607,7 +611,7 @@ fn a_retry_fetches_an_image_that_could_not_be_used() {
     let mut world = World::new();
     world.images_work = false;
     let at = world.now;
-    world.seen.image = ImageSeen::Failed { message: "wrong checksum".into(), permanent: true, at };
+    world.seen.image = ImageInputs::Failed { message: "wrong checksum".into(), permanent: true, at };
     world.run();
     assert!(world.reason().contains("wrong checksum"), "{}", world.reason());
     world.images_work = true;

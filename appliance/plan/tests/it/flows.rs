@@ -1,8 +1,8 @@
 //! Whole lives of hosts.
 
 use firesteel_plan::{
-    BootEntry, Effect, boot_entry,
-    host::{BmcAction, ImageSeen, InstanceSeen, PlanKind, Power, UserDataSeen},
+    HostBootEntry, HostEffect, boot_entry,
+    host::{BmcAction, HostPower, ImageInputs, InstanceInputs, PlanKind, UserDataInputs},
 };
 use firesteel_resources::{
     Image,
@@ -27,11 +27,11 @@ fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
     assert_eq!(world.net_boots(), 1, "one boot: the agent of the inspection writes as well");
     assert_eq!(world.memory().macs, [MAC]);
     let applied = world.memory().applied.clone().unwrap();
-    assert_eq!(boot_entry(world.memory()), BootEntry::LocalDisk { disk_guid: Some(applied.disk_guid.clone()) });
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::LocalDisk { disk_guid: Some(applied.disk_guid.clone()) });
     assert_eq!(condition(&world, "Running").0, ConditionStatus::False);
 
     let (attempt, now) = (applied.attempt, world.now);
-    world.seen.instance = InstanceSeen { attempt, config_fetched_at: Some(now), running_at: Some(now), failed: None };
+    world.seen.instance = InstanceInputs { attempt, config_fetched_at: Some(now), running_at: Some(now), failed: None };
     world.settle();
     assert_eq!(condition(&world, "Running").0, ConditionStatus::True);
     assert_eq!(condition(&world, "Provisioned").0, ConditionStatus::True);
@@ -49,8 +49,8 @@ fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
     world.delete();
     world.run();
     assert_eq!(world.states, [S::Deprovisioning, S::PoweringOff, S::Deleting]);
-    assert!(world.gone && world.seen.bmc.power == Power::Off);
-    assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 0);
+    assert!(world.gone && world.seen.bmc.power == HostPower::Off);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })), 0);
 }
 
 /// An owner corrects the checksum before anything is written; what is told of the disk is what was written.
@@ -82,8 +82,8 @@ fn without_a_bmc_the_agent_stays_and_somebody_reboots_by_hand() {
     assert_eq!(world.seen.host.status.as_ref().unwrap().operational_status, OperationalStatus::Discovered);
     assert_eq!(condition(&world, "PowerControl"), (ConditionStatus::False, "NoDriver".into()));
     assert!(world.reason().contains("by hand"), "{}", world.reason());
-    assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: 1 });
-    assert!(matches!(world.seen.image, ImageSeen::Ready(_)), "the image is fetched while the host is waited for");
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Agent { attempt: 1 });
+    assert!(matches!(world.seen.image, ImageInputs::Ready(_)), "the image is fetched while the host is waited for");
 
     world.hello();
     world.run();
@@ -93,12 +93,12 @@ fn without_a_bmc_the_agent_stays_and_somebody_reboots_by_hand() {
     world.settle();
     assert_eq!(world.state(), S::Deprovisioning);
     assert!(world.reason().contains("by hand"), "{}", world.reason());
-    assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: 2 }, "published before the host comes");
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::Agent { attempt: 2 }, "published before the host comes");
     world.pass(7200);
     world.hello();
     world.run();
     assert_eq!((world.state(), world.memory().disk_dirty), (S::Available, false));
-    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Bmc(_))), "there is no BMC to call");
+    assert!(!world.effects.iter().any(|effect| matches!(effect, HostEffect::Bmc(_))), "there is no BMC to call");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn an_adopted_host_gets_its_own_agent() {
         world.step();
         world.step()
     };
-    assert!(step.effects.iter().any(|effect| matches!(effect, Effect::RebootDiscoveryAgent { .. })));
+    assert!(step.effects.iter().any(|effect| matches!(effect, HostEffect::RebootDiscoveryAgent { .. })));
     world.seen.discovery_agent = false;
     world.hello();
     world.run();
@@ -123,10 +123,10 @@ fn the_boot_entry_is_in_the_memory_before_the_bmc_hears_of_it() {
     for _ in 0..30 {
         let step = world.step();
         for effect in &step.effects {
-            if matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot) {
+            if matches!(effect, HostEffect::Bmc(call) if call.action == BmcAction::NetBoot) {
                 assert_eq!(
                     boot_entry(&step.memory),
-                    BootEntry::Wait,
+                    HostBootEntry::Wait,
                     "the host waits until the BMC has carried it out"
                 );
                 booted = true;
@@ -141,14 +141,14 @@ fn a_lost_effect_is_asked_for_again_under_the_same_ticket() {
     let mut world = World::new();
     let first = loop {
         let step = world.step();
-        if let Some(Effect::Bmc(call)) = step.effects.iter().find(|effect| matches!(effect, Effect::Bmc(_))) {
+        if let Some(HostEffect::Bmc(call)) = step.effects.iter().find(|effect| matches!(effect, HostEffect::Bmc(_))) {
             break call.clone();
         }
     };
     // The process died before it noted an outcome.
-    world.seen.bmc = firesteel_plan::host::BmcSeen::default();
+    world.seen.bmc = firesteel_plan::host::BmcInputs::default();
     let again = world.step();
-    assert!(again.effects.contains(&Effect::Bmc(first)), "{:?}", again.effects);
+    assert!(again.effects.contains(&HostEffect::Bmc(first)), "{:?}", again.effects);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn an_old_inspection_is_repeated_before_a_disk_is_written() {
     let plans: Vec<&str> = world.effects[before..]
         .iter()
         .filter_map(|effect| match effect {
-            Effect::IssuePlan { plan, .. } => Some(plan.name()),
+            HostEffect::IssuePlan { plan, .. } => Some(plan.name()),
             _ => None,
         })
         .collect();
@@ -180,7 +180,7 @@ fn an_old_inspection_is_repeated_before_a_disk_is_written() {
 #[test]
 fn a_host_without_user_data_is_provisioned_and_says_that_running_is_unverified() {
     let mut world = World::new();
-    world.seen.user_data = UserDataSeen::NotReferenced;
+    world.seen.user_data = UserDataInputs::NotReferenced;
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert!(world.reason().contains("unverified"), "{}", world.reason());
@@ -202,7 +202,7 @@ fn user_data_alone_changes_nothing_and_the_same_status_is_written_once() {
     let mut world = World::new();
     world.run();
     let status = world.seen.host.status.clone();
-    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
+    world.seen.user_data = UserDataInputs::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
     world.pass(30);
     world.run();
     assert_eq!(world.state(), S::Provisioned);
@@ -218,9 +218,9 @@ fn an_externally_provisioned_host_is_never_touched() {
     world.edit(|host| host.spec.externally_provisioned = false);
     world.run();
     assert_eq!(world.state(), S::Provisioned, "the image that the spec names counts as installed");
-    let plans = world.count(|effect| matches!(effect, Effect::IssuePlan { .. }));
+    let plans = world.count(|effect| matches!(effect, HostEffect::IssuePlan { .. }));
     assert_eq!((plans, world.net_boots()), (0, 0));
-    assert_eq!(boot_entry(world.memory()), BootEntry::LocalDisk { disk_guid: None });
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::LocalDisk { disk_guid: None });
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn an_available_host_that_is_to_be_off_is_switched_off_by_its_agent() {
     world.run();
     assert_eq!(world.state(), S::Available);
     assert_eq!(
-        world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::PowerOff, .. })),
+        world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::PowerOff, .. })),
         1,
         "{}",
         world.reason()

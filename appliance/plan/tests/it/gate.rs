@@ -1,8 +1,8 @@
 //! The fleet is halted: nothing that destroys begins, what runs is waited for, everything else goes on.
 
 use firesteel_plan::{
-    Effect,
-    host::{Event, PlanKind, Work},
+    HostEffect,
+    host::{AgentWork, HostEvent, PlanKind},
 };
 use firesteel_resources::{
     ConditionStatus,
@@ -19,11 +19,11 @@ fn held(world: &World) -> Option<(ConditionStatus, String, String)> {
 }
 
 fn plans(world: &World, wanted: impl Fn(&PlanKind) -> bool) -> usize {
-    world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if wanted(plan)))
+    world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan, .. } if wanted(plan)))
 }
 
-fn running() -> Work {
-    Work::Running { step: "write-image".into(), activity: "paused: halted".into(), percent: 40 }
+fn running() -> AgentWork {
+    AgentWork::Running { step: "write-image".into(), activity: "paused: halted".into(), percent: 40 }
 }
 
 /// The agent reports, and gets nowhere.
@@ -65,7 +65,7 @@ fn a_write_under_way_is_neither_late_nor_given_up() {
     run_to_write(&mut world);
     with_work(&mut world, running());
     world.halt();
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<HostEvent> = Vec::new();
     for _ in 0..200 {
         world.pass(120);
         report(&mut world);
@@ -109,7 +109,7 @@ fn cleaning_waits_and_counts_no_failure() {
     released.seen = world.seen.clone();
     released.annotate(annotations::RELEASE_FORCE, "");
     released.settle();
-    assert!(released.gone && released.count(|effect| matches!(effect, Effect::Tombstone { .. })) > 0);
+    assert!(released.gone && released.count(|effect| matches!(effect, HostEffect::Tombstone { .. })) > 0);
     world.seen.halt = None;
     world.run();
     assert!(world.gone, "{} {}", world.state(), world.reason());
@@ -126,8 +126,9 @@ fn power_and_reboots_are_not_held() {
     world.annotate(annotations::REBOOT, r#"{"mode":"hard"}"#);
     world.run();
     assert!(world.memory().reboot.is_none(), "{}", world.reason());
-    let cycles = world
-        .count(|effect| matches!(effect, Effect::Bmc(call) if call.action == firesteel_plan::host::BmcAction::Cycle));
+    let cycles = world.count(
+        |effect| matches!(effect, HostEffect::Bmc(call) if call.action == firesteel_plan::host::BmcAction::Cycle),
+    );
     assert!(cycles > 0);
     assert_eq!(held(&world).map(|(status, ..)| status), Some(ConditionStatus::True), "said on every host");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use firesteel_plan::host::graph::{EDGES, Whose, is_legal};
+use firesteel_plan::host::transitions::{EDGES, TransitionOwner, is_legal};
 use firesteel_resources::bare_metal_host::ProvisioningState as S;
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 
@@ -25,7 +25,7 @@ fn upstreams_changes_are_all_here_and_ours_are_marked() {
         .collect();
     let ours: BTreeSet<(String, String)> = EDGES
         .iter()
-        .filter(|(_, _, whose)| *whose == Whose::Upstream)
+        .filter(|(_, _, whose)| *whose == TransitionOwner::Upstream)
         .map(|(from, to, _)| (from.word().to_owned(), to.word().to_owned()))
         .collect();
     let beyond: Vec<_> = ours.difference(&theirs).collect();
@@ -51,7 +51,7 @@ fn own_changes_are_those_of_the_list() {
     let listed: BTreeSet<(String, String)> = rows.iter().map(|row| (text(row, "from"), text(row, "to"))).collect();
     let ours: BTreeSet<(String, String)> = EDGES
         .iter()
-        .filter(|(_, _, whose)| *whose != Whose::Upstream)
+        .filter(|(_, _, whose)| *whose != TransitionOwner::Upstream)
         .map(|(from, to, _)| (from.word().to_owned(), to.word().to_owned()))
         .collect();
     assert_eq!(ours, listed);

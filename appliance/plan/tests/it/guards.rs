@@ -1,10 +1,10 @@
 //! What guards keep is refused before anything is erased, and which disks were vacant when their owner got them.
 
-use firesteel_contents::{DiskContents, Finding, Kind, Owner, Plain, Unread};
+use firesteel_contents::{ContentKind, ContentOwner, DiskContents, OrdinaryContent, ProtectedContent, Unread};
 use firesteel_plan::{
-    DiskIdentity, Effect,
-    disk::Method,
-    host::{ErasePlan, PlanKind, Work},
+    DiskIdentity, HostEffect,
+    disk::CleaningMethod,
+    host::{AgentWork, ErasePlan, PlanKind},
 };
 use firesteel_resources::{
     ObjectReference,
@@ -14,17 +14,17 @@ use firesteel_resources::{
 
 use crate::world::{World, cleaned, disk, image, run_to_write, with_work};
 
-fn holds(kind: Kind, owner: Owner) -> DiskContents {
-    let finding = Finding { place: "partition 1".into(), kind, name: "v".into(), owner };
+fn holds(kind: ContentKind, owner: ContentOwner) -> DiskContents {
+    let finding = ProtectedContent { place: "partition 1".into(), kind, name: "v".into(), owner };
     DiskContents { findings: vec![finding], ..DiskContents::default() }
 }
 
 fn vmfs() -> DiskContents {
-    holds(Kind::Vmfs, Owner::Unnamed)
+    holds(ContentKind::Vmfs, ContentOwner::Unnamed)
 }
 
 fn lvm_of(host: &str) -> DiskContents {
-    holds(Kind::Lvm, Owner::Host(host.into()))
+    holds(ContentKind::Lvm, ContentOwner::Host(host.into()))
 }
 
 fn unread() -> DiskContents {
@@ -33,7 +33,10 @@ fn unread() -> DiskContents {
 }
 
 fn ext4() -> DiskContents {
-    DiskContents { plain: vec![Plain { place: "the disk".into(), name: "ext4".into() }], ..DiskContents::default() }
+    DiskContents {
+        plain: vec![OrdinaryContent { place: "the disk".into(), name: "ext4".into() }],
+        ..DiskContents::default()
+    }
 }
 
 fn with(mut disk: DiskRecord, contents: DiskContents) -> DiskRecord {
@@ -54,7 +57,7 @@ fn book(world: &mut World, consumer: Option<&str>) {
 fn plans(world: &World) -> Vec<PlanKind> {
     let mut plans: Vec<(u64, u32, PlanKind)> = Vec::new();
     for effect in &world.effects {
-        if let Effect::IssuePlan { attempt, number, plan } = effect
+        if let HostEffect::IssuePlan { attempt, number, plan } = effect
             && !plans.iter().any(|(a, n, _)| (a, n) == (attempt, number))
         {
             plans.push((*attempt, *number, plan.clone()));
@@ -206,7 +209,7 @@ fn a_refused_cleaning_looks_at_the_disks_again_by_itself_and_when_asked() {
 fn a_host_without_a_proof_against_its_disks_is_cleaned_as_before() {
     let marked = |world: &World| {
         let guid = world.memory().applied.as_ref().unwrap().disk_guid.to_ascii_uppercase();
-        let pool = holds(Kind::Zfs, Owner::Host("x".into()));
+        let pool = holds(ContentKind::Zfs, ContentOwner::Host("x".into()));
         DiskContents { guid: guid.to_ascii_lowercase(), unread: unread().unread, ..pool }
     };
     let mut world = installed(vec![with(disk("sdb", "DATA", 500), ext4()), disk("sdc", "UNTOLD", 500)]);
@@ -282,13 +285,13 @@ fn an_erasure_that_failed_makes_only_those_disks_vacant_that_have_receipts() {
         world.step();
         let number = world.memory().plan_number;
         match world.memory().plan.as_ref().map(|issued| issued.plan.clone()) {
-            Some(PlanKind::Inspect) => with_work(&mut world, Work::Done),
+            Some(PlanKind::Inspect) => with_work(&mut world, AgentWork::Done),
             Some(PlanKind::Erase(erase)) => {
                 let is_data = |disk: &&DiskIdentity| disk.serial == "DATA";
                 let data = erase.disks.iter().find(is_data).unwrap();
-                world.agent().cleaned = vec![cleaned(number, data, Method::Full)];
+                world.agent().cleaned = vec![cleaned(number, data, CleaningMethod::Full)];
                 let message = "I/O error".into();
-                with_work(&mut world, Work::Failed { step: "erase-disk".into(), message, disk_changed: true });
+                with_work(&mut world, AgentWork::Failed { step: "erase-disk".into(), message, disk_changed: true });
                 break;
             }
             _ => {}
@@ -306,7 +309,7 @@ fn an_installation_makes_its_disk_vacant_once_it_wrote() {
         run_to_write(&mut world);
         assert_eq!(vacant(&world), [""; 0], "the write itself is judged by what stood there before");
         world.agent_works = false;
-        with_work(&mut world, Work::Failed { step: "write-image".into(), message: "no".into(), disk_changed });
+        with_work(&mut world, AgentWork::Failed { step: "write-image".into(), message: "no".into(), disk_changed });
         world.step();
         assert_eq!(vacant(&world), expected, "{disk_changed}");
     }
@@ -330,8 +333,9 @@ fn what_an_installation_cleared_before_it_broke_off_is_vacant() {
         world.agent_works = false;
         let number = world.memory().plan_number;
         let target = world.memory().disk.as_ref().unwrap().identity().clone();
-        with_work(&mut world, Work::Running { step: "write-image".into(), activity: String::new(), percent: 99 });
-        world.agent().cleaned = if is_cleared { vec![cleaned(number, &target, Method::Metadata)] } else { Vec::new() };
+        with_work(&mut world, AgentWork::Running { step: "write-image".into(), activity: String::new(), percent: 99 });
+        world.agent().cleaned =
+            if is_cleared { vec![cleaned(number, &target, CleaningMethod::Metadata)] } else { Vec::new() };
         (world.agent().left, world.agent().rebooted) = (true, true);
         world.step();
         assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
@@ -405,7 +409,7 @@ fn what_an_inspection_showed_before_a_write_says_nothing_against_cleaning_it_up(
     world.annotate(annotations::OVERRIDE_GUARD, "A");
     run_to_write(&mut world);
     world.effects.clear();
-    with_work(&mut world, Work::Failed { step: "write-image".into(), message: "no".into(), disk_changed: true });
+    with_work(&mut world, AgentWork::Failed { step: "write-image".into(), message: "no".into(), disk_changed: true });
     for _ in 0..4 {
         world.step();
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "the table is what a test is run for")]
 
-use firesteel_plan::{Effect, host::PlanKind};
+use firesteel_plan::{HostEffect, host::PlanKind};
 use firesteel_resources::{
     Image,
     bare_metal_host::{ErrorType, ImageFormat, ProvisioningState as S},
@@ -23,12 +23,15 @@ fn unwritable() -> [(&'static str, Image); 4] {
 }
 
 fn fetches(world: &World, wanted: &Image) -> usize {
-    world.count(|effect| matches!(effect, Effect::FetchImage { image } if image == wanted))
+    world.count(|effect| matches!(effect, HostEffect::FetchImage { image } if image == wanted))
 }
 
 /// What changes a disk.
-fn destroys(effect: &Effect) -> bool {
-    matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_), .. })
+fn destroys(effect: &HostEffect) -> bool {
+    matches!(
+        effect,
+        HostEffect::IssuePlan { plan: PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_), .. }
+    )
 }
 
 /// Prints a row; what is wrong with it.

@@ -1,6 +1,6 @@
 //! Hosts that come with a past: moved here with their status, or described by their owner.
 
-use firesteel_plan::{BootEntry, Effect, boot_entry, host::FrozenWhy};
+use firesteel_plan::{HostBootEntry, HostEffect, boot_entry, host::FrozenWhy};
 use firesteel_resources::{
     bare_metal_host::{InspectionMode, ProvisioningState as S, annotations},
     condition::{ConditionStatus, find_condition},
@@ -49,7 +49,7 @@ fn a_moved_host_goes_on_with_its_os() {
     assert_eq!((world.state(), world.memory().id.as_str()), (S::Provisioned, "73c01ec4"));
     assert_eq!(status.hardware.unwrap().ram_mebibytes, 4096);
     assert!(status.operation_history.provision.end.is_some());
-    world.seen.bmc.power = firesteel_plan::host::Power::On;
+    world.seen.bmc.power = firesteel_plan::host::HostPower::On;
     for _ in 0..5 {
         world.run();
         world.pass(61);
@@ -57,8 +57,8 @@ fn a_moved_host_goes_on_with_its_os() {
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert!(world.seen.host.metadata.annotations.is_empty());
     assert_eq!(world.seen.host.metadata.finalizers.len(), 1);
-    assert_eq!(boot_entry(world.memory()), BootEntry::LocalDisk { disk_guid: None });
-    let plans = world.count(|effect| matches!(effect, Effect::IssuePlan { .. }));
+    assert_eq!(boot_entry(world.memory()), HostBootEntry::LocalDisk { disk_guid: None });
+    let plans = world.count(|effect| matches!(effect, HostEffect::IssuePlan { .. }));
     assert_eq!((plans, world.net_boots()), (0, 0));
     assert!(world.seen.host.status.as_ref().unwrap().hardware.is_some());
 }
@@ -85,7 +85,7 @@ fn the_disk_of_a_moved_host_is_not_said_to_be_clean() {
     world.delete();
     world.run();
     assert!(world.gone);
-    let left = |effect: &Effect| matches!(effect, Effect::Tombstone { disk: None, of_tenant: false, .. });
+    let left = |effect: &HostEffect| matches!(effect, HostEffect::Tombstone { disk: None, of_tenant: false, .. });
     assert!(world.count(left) > 0, "the next host of the machine is told");
 
     let mut world = moved("provisioned");
@@ -93,8 +93,8 @@ fn the_disk_of_a_moved_host_is_not_said_to_be_clean() {
     world.delete();
     world.run();
     assert!(world.gone);
-    assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Tombstone { disk: None, .. })));
-    let cleans = |effect: &Effect| matches!(effect, Effect::IssuePlan { .. });
+    assert!(world.effects.iter().any(|effect| matches!(effect, HostEffect::Tombstone { disk: None, .. })));
+    let cleans = |effect: &HostEffect| matches!(effect, HostEffect::IssuePlan { .. });
     assert_eq!(world.count(cleans), 0, "nothing names the disk");
 }
 
@@ -126,7 +126,8 @@ fn where_no_disk_is_known_nothing_is_said_to_be_erased() {
             let mut released = world.clone();
             released.delete();
             released.run();
-            let left = |effect: &Effect| matches!(effect, Effect::Tombstone { disk: None, of_tenant: true, .. });
+            let left =
+                |effect: &HostEffect| matches!(effect, HostEffect::Tombstone { disk: None, of_tenant: true, .. });
             assert!(released.gone && released.count(left) > 0);
             // All of them, when the next one has gone.
             world.seen.host.metadata.annotations.clear();
@@ -227,7 +228,7 @@ fn hardware_is_supplied_where_nobody_inspects() {
     world.run();
     assert_eq!(world.state(), S::Available);
     assert!(!world.states.contains(&S::Inspecting), "{:?}", world.states);
-    let supplied = |effect: &Effect| matches!(effect, Effect::SupplyHardware { .. });
+    let supplied = |effect: &HostEffect| matches!(effect, HostEffect::SupplyHardware { .. });
     assert_eq!(world.count(supplied), 1);
     let hardware = world.seen.host.status.as_ref().unwrap().hardware.clone().unwrap();
     assert_eq!((hardware.ram_mebibytes, hardware.cpu.count), (4096, 4));
@@ -247,7 +248,7 @@ fn supplied_hardware_does_not_replace_an_inspection() {
     world.annotate(annotations::HARDWARE_DETAILS, HARDWARE);
     world.step();
     assert!(warnings(&world).contains(&"RemoveAnnotation".to_owned()), "{:?}", warnings(&world));
-    assert_eq!(world.count(|effect| matches!(effect, Effect::SupplyHardware { .. })), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::SupplyHardware { .. })), 0);
     assert!(world.seen.host.metadata.annotations.is_empty());
 }
 
@@ -305,7 +306,7 @@ fn a_host_whose_journal_is_lost_goes_on_from_its_status() {
     assert!(world.reason().contains("lost") && warnings(&world).contains(&"StatusRestored".to_owned()));
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_write(plan))), 1, "once");
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan, .. } if is_write(plan))), 1, "once");
 
     // While it is being deleted, from each state that it passes.
     for booked in [false, true] {
@@ -326,8 +327,8 @@ fn a_host_whose_journal_is_lost_goes_on_from_its_status() {
             first.pass(6);
         }
         assert!(first.gone && first.states.contains(&S::Deprovisioning), "{:?}", first.states);
-        let erased = first.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan)));
-        let tombstones = first.count(|effect| matches!(effect, Effect::Tombstone { .. }));
+        let erased = first.count(|effect| matches!(effect, HostEffect::IssuePlan { plan, .. } if is_erasure(plan)));
+        let tombstones = first.count(|effect| matches!(effect, HostEffect::Tombstone { .. }));
         assert_eq!((erased > 0, tombstones > 0), (booked, !booked), "{:?}", first.effects);
     }
 
@@ -339,7 +340,11 @@ fn a_host_whose_journal_is_lost_goes_on_from_its_status() {
     world.delete();
     world.run();
     assert!(world.gone);
-    assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 1, "nobody knows what was written");
+    assert_eq!(
+        world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })),
+        1,
+        "nobody knows what was written"
+    );
 }
 
 fn is_write(plan: &firesteel_plan::host::PlanKind) -> bool {
@@ -354,7 +359,7 @@ fn is_erasure(plan: &firesteel_plan::host::PlanKind) -> bool {
 #[test]
 fn the_marks_of_a_moved_host_are_its_own_until_its_disks_were_changed_here() {
     let foreign = |serial: &str| {
-        let guid = firesteel_plan::Mark { store: 9, timeline: 1, revision: 3 }.guid(serial.len() as u128);
+        let guid = firesteel_plan::InstallationMark { store: 9, timeline: 1, revision: 3 }.guid(serial.len() as u128);
         DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", serial, 20) }
     };
     let frozen = |world: &World| world.memory().frozen.clone().map(|frozen| frozen.why);
@@ -387,7 +392,7 @@ fn the_marks_of_a_moved_host_are_its_own_until_its_disks_were_changed_here() {
                 continue;
             }
             assert!(!world.memory().was_moved, "another mark of another store is not its own from now on");
-            let erased = world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan)));
+            let erased = world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan, .. } if is_erasure(plan)));
             assert_eq!(erased > 0, booked);
         }
     }
@@ -397,7 +402,7 @@ fn the_marks_of_a_moved_host_are_its_own_until_its_disks_were_changed_here() {
 #[test]
 fn a_disk_of_a_third_store_freezes_a_moved_host_as_any_other() {
     let of_store = |store: u32| {
-        let guid = firesteel_plan::Mark { store, timeline: 1, revision: 3 }.guid(1);
+        let guid = firesteel_plan::InstallationMark { store, timeline: 1, revision: 3 }.guid(1);
         let name = format!("S{store}");
         DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", &name, 20) }
     };
@@ -410,7 +415,7 @@ fn a_disk_of_a_third_store_freezes_a_moved_host_as_any_other() {
     world.run();
     let frozen = world.memory().frozen.clone().map(|frozen| frozen.why);
     assert_eq!(frozen, Some(FrozenWhy::OfAnotherStore), "{}", world.reason());
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan))), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { plan, .. } if is_erasure(plan))), 0);
 }
 
 /// Its state is a plain string that any client may write.
@@ -430,6 +435,6 @@ fn a_state_that_is_none_is_not_read_and_an_os_is_kept() {
     world.effects.clear();
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
-    let plans = |effect: &Effect| matches!(effect, Effect::IssuePlan { .. });
+    let plans = |effect: &HostEffect| matches!(effect, HostEffect::IssuePlan { .. });
     assert_eq!(world.count(plans), 0, "{:?}", world.effects);
 }

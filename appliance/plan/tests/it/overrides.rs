@@ -1,7 +1,7 @@
 //! What a host shows of a BMC that does less than others: no session, no boot override, one that stays.
 
 use firesteel_plan::{
-    Effect,
+    HostEffect,
     host::{BmcAction, BmcFault, BmcFaultKind},
 };
 use firesteel_resources::{Condition, bare_metal_host::ProvisioningState as S, condition::find_condition};
@@ -20,7 +20,7 @@ fn reason(world: &World, name: &str) -> Option<String> {
 fn taken_back(world: &World) -> usize {
     let mut tickets: Vec<u64> = Vec::new();
     for effect in &world.effects {
-        if let Effect::Bmc(call) = effect
+        if let HostEffect::Bmc(call) = effect
             && call.action == BmcAction::TakeBootBack
             && !tickets.contains(&call.ticket)
         {

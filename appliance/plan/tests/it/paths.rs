@@ -2,8 +2,8 @@
 //! works; another disk in its place stops whatever is to be done.
 
 use firesteel_plan::{
-    DiskIdentity, Effect, Mark,
-    host::{FrozenWhy, LineageSeen, PlanKind},
+    DiskIdentity, HostEffect, InstallationMark,
+    host::{FrozenWhy, LineageInputs, PlanKind},
 };
 use firesteel_resources::{
     ObjectReference, RootDeviceHints,
@@ -24,7 +24,7 @@ fn nameless(gb: u64) -> DiskRecord {
 fn world() -> World {
     let mut world = World::new();
     let (store, timeline) = LINEAGE;
-    world.seen.lineage = LineageSeen { store, timeline, revision: 500, known: vec![(timeline, 500)] };
+    world.seen.lineage = LineageInputs { store, timeline, revision: 500, known: vec![(timeline, 500)] };
     world.disks = vec![nameless(20)];
     world.edit(|host| {
         let hints = RootDeviceHints { device_name: PLACE.into(), ..RootDeviceHints::default() };
@@ -50,10 +50,10 @@ fn installed() -> World {
 }
 
 fn destroyed(world: &World) -> Vec<DiskIdentity> {
-    let disks = |effect: &Effect| match effect {
-        Effect::IssuePlan { plan: PlanKind::Write(write), .. } => vec![write.disk.clone()],
-        Effect::IssuePlan { plan: PlanKind::Clean { disk }, .. } => vec![disk.clone()],
-        Effect::IssuePlan { plan: PlanKind::Erase(erase), .. } => erase.disks.clone(),
+    let disks = |effect: &HostEffect| match effect {
+        HostEffect::IssuePlan { plan: PlanKind::Write(write), .. } => vec![write.disk.clone()],
+        HostEffect::IssuePlan { plan: PlanKind::Clean { disk }, .. } => vec![disk.clone()],
+        HostEffect::IssuePlan { plan: PlanKind::Erase(erase), .. } => erase.disks.clone(),
         _ => Vec::new(),
     };
     let mut all: Vec<DiskIdentity> = world.effects.iter().flat_map(disks).collect();
@@ -160,7 +160,7 @@ fn another_disk_in_its_place_stops_the_work_until_a_retry() {
 #[test]
 fn a_foreign_mark_in_its_place_freezes_the_host() {
     let (store, timeline) = LINEAGE;
-    let other = Mark { store, timeline, revision: 400 }.guid(9);
+    let other = InstallationMark { store, timeline, revision: 400 }.guid(9);
     let mut world = installed();
     world.disks = vec![DiskRecord { table: Some(TableRecord::Gpt { guid: other.clone() }), ..nameless(20) }];
     reinstall(&mut world);

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_facts::Architecture;
 use firesteel_plan::policy::{
-    Catalogue, Current, DEGRADED, Decided, Decision, Entry, Former, Memory, PROGRESSING, Seen, Set, SetKey, SetKind,
-    SkipReason, Stub, TRIES_WITH_BACKOFF, Trigger, WRITES_MAX, Wants, decide, delay, leaves_alone,
+    Catalogue, CatalogueImage, CurrentImage, DEGRADED, FormerImage, PROGRESSING, PolicyInputs, PolicyMemory, PolicySet,
+    PolicyStep, SetDecision, SetIntent, SetKey, SetKind, SkipReason, StubOutcome, TRIES_WITH_BACKOFF, Trigger,
+    WRITES_MAX, decide, delay, leaves_alone,
 };
 use firesteel_resources::{
     HostGroup, MachineConfiguration, ObjectMeta,
@@ -25,8 +26,8 @@ pub(crate) fn image(stream: &str, release: &str, architecture: Architecture) -> 
     ImageReference { stream: stream.into(), release: release.into(), url: format!("store://{digest}"), digest }
 }
 
-pub(crate) fn entry(stream: &str, release: &str, architecture: Architecture) -> Entry {
-    Entry {
+pub(crate) fn entry(stream: &str, release: &str, architecture: Architecture) -> CatalogueImage {
+    CatalogueImage {
         image: image(stream, release, architecture),
         architecture,
         format: "metal".into(),
@@ -45,8 +46,8 @@ fn catalogue() -> Catalogue {
     Catalogue::new(vec!["stable".into()], [both("2"), both("1")].concat(), Vec::new())
 }
 
-fn group(name: &str) -> Set {
-    Set {
+fn group(name: &str) -> PolicySet {
+    PolicySet {
         key: SetKey::new(SetKind::HostGroup, "rack", name),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
@@ -54,17 +55,17 @@ fn group(name: &str) -> Set {
         is_migrated: false,
         is_deleting: false,
         architecture: String::new(),
-        wants: Wants::Stream("stable".into()),
-        current: Current::Nothing,
+        wants: SetIntent::Stream("stable".into()),
+        current: CurrentImage::Nothing,
         followed: None,
-        stub: Stub::Unchanged,
+        stub: StubOutcome::Unchanged,
     }
 }
 
-fn machine_set(name: &str, release: &str) -> Set {
-    let current = Current::from(&image("stable", release, X86_64));
+fn machine_set(name: &str, release: &str) -> PolicySet {
+    let current = CurrentImage::from(&image("stable", release, X86_64));
     let key = SetKey::new(SetKind::MachineApiSet, "machines", name);
-    Set { key, wants: Wants::SameStream, current, ..group(name) }
+    PolicySet { key, wants: SetIntent::SameStream, current, ..group(name) }
 }
 
 fn policy(managers: Value) -> MachineConfiguration {
@@ -77,18 +78,18 @@ struct World {
     catalogue: Catalogue,
     fleet: BTreeSet<Architecture>,
     upgrade: Option<String>,
-    memory: Memory,
+    memory: PolicyMemory,
     now: i64,
 }
 
 impl World {
     fn new() -> Self {
         let fleet = BTreeSet::from([X86_64]);
-        Self { policy: None, catalogue: catalogue(), fleet, upgrade: None, memory: Memory::default(), now: 1000 }
+        Self { policy: None, catalogue: catalogue(), fleet, upgrade: None, memory: PolicyMemory::default(), now: 1000 }
     }
 
-    fn look(&mut self, sets: &[Set]) -> Decided {
-        let seen = Seen {
+    fn look(&mut self, sets: &[PolicySet]) -> PolicyStep {
+        let seen = PolicyInputs {
             policy: self.policy.as_ref(),
             catalogue: &self.catalogue,
             sets,
@@ -105,18 +106,18 @@ impl World {
         decided
     }
 
-    fn one(&mut self, set: &Set) -> Decision {
+    fn one(&mut self, set: &PolicySet) -> SetDecision {
         self.look(std::slice::from_ref(set)).decisions.remove(&set.key).unwrap()
     }
 }
 
-fn patch(release: &str, architecture: Architecture, stub: bool) -> Decision {
-    Decision::Patch { reference: Some(image("stable", release, architecture)), stub }
+fn patch(release: &str, architecture: Architecture, stub: bool) -> SetDecision {
+    SetDecision::Patch { reference: Some(image("stable", release, architecture)), stub }
 }
 
-fn skipped(decision: Decision) -> Option<SkipReason> {
+fn skipped(decision: SetDecision) -> Option<SkipReason> {
     match decision {
-        Decision::Skip(skip) => {
+        SetDecision::Skip(skip) => {
             assert!(!skip.message.is_empty());
             Some(skip.reason)
         }
@@ -124,14 +125,14 @@ fn skipped(decision: Decision) -> Option<SkipReason> {
     }
 }
 
-fn degraded(decision: Decision) -> String {
+fn degraded(decision: SetDecision) -> String {
     match decision {
-        Decision::Degraded(message) => message,
+        SetDecision::Degraded(message) => message,
         other => panic!("{other:?}"),
     }
 }
 
-fn told(decided: &Decided, type_: &str) -> Condition {
+fn told(decided: &PolicyStep, type_: &str) -> Condition {
     find_condition(&decided.conditions, type_).unwrap().clone()
 }
 
@@ -140,10 +141,10 @@ fn a_new_golden_image_goes_to_each_set_that_is_behind() {
     let mut world = World::new();
     assert_eq!(world.one(&group("a")), patch("2", X86_64, false));
     assert_eq!(world.one(&machine_set("a", "1")), patch("2", X86_64, false));
-    assert_eq!(world.one(&machine_set("a", "2")), Decision::Done);
+    assert_eq!(world.one(&machine_set("a", "2")), SetDecision::Done);
     // The same bytes from elsewhere are ours, and come from here then.
     let mut elsewhere = machine_set("a", "2");
-    elsewhere.current = Current::Image { url: "http://mirror/a".into(), digest: "STABLE-2-X86_64".into() };
+    elsewhere.current = CurrentImage::Image { url: "http://mirror/a".into(), digest: "STABLE-2-X86_64".into() };
     assert_eq!(world.one(&elsewhere), patch("2", X86_64, false));
 }
 
@@ -156,7 +157,7 @@ fn the_three_meanings_decide_who_is_selected() {
         let modes: Vec<_> =
             decided.effective.machine_managers.unwrap().iter().map(|manager| manager.selection.mode).collect();
         assert_eq!(modes.len(), 3, "each kind of set is shown");
-        sets.each_ref().map(|set| decided.decisions[&set.key] != Decision::NotSelected)
+        sets.each_ref().map(|set| decided.decisions[&set.key] != SetDecision::NotSelected)
     };
     assert_eq!(selected(None), [true, true]);
     assert_eq!(selected(Some(MachineConfiguration::default())), [true, true]);
@@ -184,7 +185,7 @@ fn since_when_the_default_holds_is_remembered() {
 
 #[test]
 fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
-    type Edit = fn(&mut Set);
+    type Edit = fn(&mut PolicySet);
     let cases: [(Edit, SkipReason); 11] = [
         (|set| set.owners = vec!["MachineDeployment workers".into()], SkipReason::Owned),
         (|set| set.is_migrated = true, SkipReason::Migrated),
@@ -199,17 +200,17 @@ fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
         ),
         (|set| drop(set.labels.insert("machine.openshift.io/os-id".into(), "Windows".into())), SkipReason::OtherSystem),
         (
-            |set| set.current = Current::Image { url: "http://own/image".into(), digest: "own".into() },
+            |set| set.current = CurrentImage::Image { url: "http://own/image".into(), digest: "own".into() },
             SkipReason::CustomImage,
         ),
         // Our URL with somebody's digest is somebody's image.
         (
-            |set| set.current = Current::Image { url: image("stable", "1", X86_64).url, digest: "own".into() },
+            |set| set.current = CurrentImage::Image { url: image("stable", "1", X86_64).url, digest: "own".into() },
             SkipReason::CustomImage,
         ),
-        (|set| set.current = Current::Nothing, SkipReason::NoImage),
-        (|set| set.current = Current::Elsewhere("Metal3MachineTemplate a".into()), SkipReason::TemplateNotHere),
-        (|set| set.wants = Wants::Restored(3), SkipReason::Restored),
+        (|set| set.current = CurrentImage::Nothing, SkipReason::NoImage),
+        (|set| set.current = CurrentImage::Elsewhere("Metal3MachineTemplate a".into()), SkipReason::TemplateNotHere),
+        (|set| set.wants = SetIntent::Restored(3), SkipReason::Restored),
     ];
     for (edit, reason) in cases {
         let mut set = machine_set("a", "1");
@@ -217,7 +218,7 @@ fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
         let mut world = World::new();
         let decided = world.look(&[set.clone(), group("z")]);
         assert_eq!(skipped(decided.decisions[&set.key].clone()), Some(reason));
-        assert!(matches!(decided.decisions[&group("z").key], Decision::Patch { .. }), "the others go on");
+        assert!(matches!(decided.decisions[&group("z").key], SetDecision::Patch { .. }), "the others go on");
         let named = &decided.skipped[0];
         assert_eq!((named.name.as_str(), named.reason.as_str()), ("a", reason.word()));
         let progress = told(&decided, PROGRESSING).message;
@@ -234,8 +235,8 @@ fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
     assert_eq!(skipped(World::new().one(&set)), Some(SkipReason::Migrated));
     set.is_migrated = false;
     assert_eq!(skipped(World::new().one(&set)), Some(SkipReason::OptedOut));
-    for (wants, reason) in [(Wants::Pinned, SkipReason::Pinned), (Wants::Own, SkipReason::CustomImage)] {
-        assert_eq!(skipped(World::new().one(&Set { wants, ..group("a") })), Some(reason));
+    for (wants, reason) in [(SetIntent::Pinned, SkipReason::Pinned), (SetIntent::Own, SkipReason::CustomImage)] {
+        assert_eq!(skipped(World::new().one(&PolicySet { wants, ..group("a") })), Some(reason));
     }
     let mut named = machine_set("a", "1");
     named.labels.insert("firesteel.dev/os-stream".into(), "stable".into());
@@ -262,27 +263,27 @@ fn a_set_without_architecture_is_of_the_only_one_or_waits_for_it() {
     let autoscaler = annotated(CAPACITY, "topology.kubernetes.io/zone=a,kubernetes.io/arch=arm64");
     assert_eq!(world.one(&autoscaler), patch("2", Aarch64, false));
     assert_eq!(world.one(&annotated("firesteel.dev/architecture", "x86_64")), patch("2", X86_64, false));
-    assert_eq!(world.one(&Set { architecture: "arm64".into(), ..group("a") }), patch("2", Aarch64, false));
+    assert_eq!(world.one(&PolicySet { architecture: "arm64".into(), ..group("a") }), patch("2", Aarch64, false));
     assert_eq!(skipped(world.one(&annotated(CAPACITY, "a=b"))), Some(SkipReason::ArchitectureUnknown));
     // What cannot be read is an error of this set alone.
     let wrong = annotated("firesteel.dev/architecture", "vax");
-    let decided = world.look(&[wrong.clone(), Set { architecture: "amd64".into(), ..group("b") }]);
+    let decided = world.look(&[wrong.clone(), PolicySet { architecture: "amd64".into(), ..group("b") }]);
     assert!(degraded(decided.decisions[&wrong.key].clone()).contains("vax"));
     assert_eq!(decided.decisions[&group("b").key], patch("2", X86_64, false));
-    let torn = Set { architecture: "amd64".into(), ..annotated("firesteel.dev/architecture", "arm64") };
+    let torn = PolicySet { architecture: "amd64".into(), ..annotated("firesteel.dev/architecture", "arm64") };
     assert!(degraded(world.one(&torn)).contains("agree"));
 }
 
 /// The stream got an image for another architecture: the release is not whole until that is here.
 #[test]
 fn nobody_goes_back_because_something_is_added_to_his_release() {
-    let with = |edit: fn(&mut Entry)| {
+    let with = |edit: fn(&mut CatalogueImage)| {
         let mut entries = vec![entry("stable", "2", X86_64), entry("stable", "1", X86_64)];
         entries[0].is_stamped = false;
         edit(&mut entries[0]);
         World { catalogue: Catalogue::new(vec!["stable".into()], entries, Vec::new()), ..World::new() }
     };
-    assert_eq!(with(|_| {}).one(&machine_set("a", "2")), Decision::Done);
+    assert_eq!(with(|_| {}).one(&machine_set("a", "2")), SetDecision::Done);
     assert_eq!(with(|entry| entry.is_verified = false).one(&machine_set("a", "2")), patch("1", X86_64, false));
     assert_eq!(with(|entry| entry.is_withdrawn = true).one(&machine_set("a", "2")), patch("1", X86_64, false));
     let catalogue = with(|_| {}).catalogue;
@@ -291,7 +292,7 @@ fn nobody_goes_back_because_something_is_added_to_his_release() {
 
 #[test]
 fn golden_is_what_is_stamped_and_not_withdrawn() {
-    let with = |edit: fn(&mut Vec<Entry>)| {
+    let with = |edit: fn(&mut Vec<CatalogueImage>)| {
         let mut entries = vec![entry("stable", "2", X86_64), entry("stable", "1", X86_64)];
         edit(&mut entries);
         World { catalogue: Catalogue::new(vec!["stable".into()], entries, Vec::new()), ..World::new() }
@@ -301,21 +302,21 @@ fn golden_is_what_is_stamped_and_not_withdrawn() {
     let mut withdrawn = with(|entries| entries[0].is_withdrawn = true);
     assert_eq!(withdrawn.one(&machine_set("a", "2")), patch("1", X86_64, false), "a withdrawn release is left again");
     let mut none = with(|entries| entries.iter_mut().for_each(|entry| entry.is_stamped = false));
-    assert!(matches!(none.one(&group("a")), Decision::Wait(_)));
+    assert!(matches!(none.one(&group("a")), SetDecision::Wait(_)));
     let mut all_withdrawn = with(|entries| entries.iter_mut().for_each(|entry| entry.is_withdrawn = true));
-    assert!(matches!(all_withdrawn.one(&machine_set("a", "2")), Decision::Wait(_)));
-    let other = Set { wants: Wants::Stream("gone".into()), ..group("a") };
+    assert!(matches!(all_withdrawn.one(&machine_set("a", "2")), SetDecision::Wait(_)));
+    let other = PolicySet { wants: SetIntent::Stream("gone".into()), ..group("a") };
     assert!(degraded(with(|_| {}).one(&other)).contains("no BootImageStream gone"));
     let mut arm = World { fleet: BTreeSet::from([Aarch64]), ..with(|_| {}) };
     assert!(degraded(arm.one(&group("a"))).contains("aarch64"));
     let mut iso = with(|entries| {
-        entries.push(Entry {
+        entries.push(CatalogueImage {
             format: "iso".into(),
             sector_bytes: 0,
             image: image("stable", "2i", X86_64),
             ..entries[0].clone()
         });
-        entries.push(Entry {
+        entries.push(CatalogueImage {
             format: "iso".into(),
             sector_bytes: 0,
             image: image("stable", "1i", X86_64),
@@ -326,7 +327,7 @@ fn golden_is_what_is_stamped_and_not_withdrawn() {
     let former = Catalogue::new(
         vec!["stable".into()],
         vec![entry("stable", "2", X86_64)],
-        vec![Former::disk(image("stable", "0", X86_64))],
+        vec![FormerImage::disk(image("stable", "0", X86_64))],
     );
     let mut world = World { catalogue: former, ..World::new() };
     assert_eq!(world.one(&machine_set("a", "0")), patch("2", X86_64, false), "what was ours is ours");
@@ -335,7 +336,7 @@ fn golden_is_what_is_stamped_and_not_withdrawn() {
 /// Streams may have releases with the same bytes: a set must not wander from one to the other.
 #[test]
 fn a_set_stays_with_its_stream_though_another_has_its_image() {
-    let same = |stream: &str, release: &str| Entry {
+    let same = |stream: &str, release: &str| CatalogueImage {
         image: ImageReference { digest: "same".into(), url: "store://same".into(), ..image(stream, release, X86_64) },
         ..entry(stream, release, X86_64)
     };
@@ -343,28 +344,31 @@ fn a_set_stays_with_its_stream_though_another_has_its_image() {
     let entries =
         vec![entry("next", "9", X86_64), same("next", "8"), entry("stable", "2", X86_64), same("stable", "1")];
     let mut world = World { catalogue: Catalogue::new(streams(), entries, Vec::new()), ..World::new() };
-    let set = Set { current: Current::from(&same("stable", "1").image), ..machine_set("a", "1") };
+    let set = PolicySet { current: CurrentImage::from(&same("stable", "1").image), ..machine_set("a", "1") };
     assert_eq!(skipped(world.one(&set)), Some(SkipReason::StreamUnclear));
     let mut labelled = set.clone();
     labelled.labels.insert("firesteel.dev/os-stream".into(), "stable".into());
     assert_eq!(world.one(&labelled), patch("2", X86_64, false));
-    let followed = Set { followed: Some("stable".into()), ..set.clone() };
+    let followed = PolicySet { followed: Some("stable".into()), ..set.clone() };
     assert_eq!(world.one(&followed), patch("2", X86_64, false));
     // Of a stream that is gone nothing more is to come; the other one has the image, too.
-    let orphaned =
-        Set { followed: Some("gone".into()), current: Current::from(&entry("next", "9", X86_64).image), ..set.clone() };
+    let orphaned = PolicySet {
+        followed: Some("gone".into()),
+        current: CurrentImage::from(&entry("next", "9", X86_64).image),
+        ..set.clone()
+    };
     let gone = ImageReference { stream: "gone".into(), ..entry("next", "9", X86_64).image };
     let here = world.catalogue.clone();
     let entries = vec![entry("next", "10", X86_64), entry("next", "9", X86_64)];
-    world.catalogue = Catalogue::new(streams(), entries, vec![Former::disk(gone)]);
-    assert_eq!(world.one(&orphaned), Decision::Patch { reference: Some(image("next", "10", X86_64)), stub: false });
+    world.catalogue = Catalogue::new(streams(), entries, vec![FormerImage::disk(gone)]);
+    assert_eq!(world.one(&orphaned), SetDecision::Patch { reference: Some(image("next", "10", X86_64)), stub: false });
     world.catalogue = here;
     // Its own stream forgot the release; the other did not.
     let entries = vec![entry("next", "9", X86_64), same("next", "8"), entry("stable", "2", X86_64)];
-    let former = Former { sector_bytes: 4096, ..Former::disk(same("stable", "1").image) };
+    let former = FormerImage { sector_bytes: 4096, ..FormerImage::disk(same("stable", "1").image) };
     world.catalogue = Catalogue::new(streams(), entries.clone(), vec![former.clone()]);
     assert!(degraded(world.one(&followed)).contains("4096"), "its form is known all the same");
-    let fitting = Entry { sector_bytes: 4096, ..entry("stable", "2", X86_64) };
+    let fitting = CatalogueImage { sector_bytes: 4096, ..entry("stable", "2", X86_64) };
     world.catalogue = Catalogue::new(streams(), [entries, vec![fitting]].concat(), vec![former]);
     assert_eq!(world.one(&followed), patch("2", X86_64, false));
 }
@@ -376,15 +380,15 @@ fn an_image_that_is_at_another_place_each_time_is_no_fight() {
     for place in 0..2 * WRITES_MAX {
         let moved = ImageReference { url: format!("store://{place}"), ..image("stable", "2", X86_64) };
         let entries =
-            vec![Entry { image: moved.clone(), ..entry("stable", "2", X86_64) }, entry("stable", "1", X86_64)];
+            vec![CatalogueImage { image: moved.clone(), ..entry("stable", "2", X86_64) }, entry("stable", "1", X86_64)];
         world.catalogue = Catalogue::new(vec!["stable".into()], entries, Vec::new());
-        assert_eq!(world.one(&set), Decision::Patch { reference: Some(moved), stub: false });
+        assert_eq!(world.one(&set), SetDecision::Patch { reference: Some(moved), stub: false });
     }
 }
 
 #[test]
 fn who_is_left_alone_is_told_why() {
-    let alone = |policy: Option<&MachineConfiguration>, set: &Set| leaves_alone(policy, set).unwrap_or_default();
+    let alone = |policy: Option<&MachineConfiguration>, set: &PolicySet| leaves_alone(policy, set).unwrap_or_default();
     assert_eq!(alone(None, &group("a")), "");
     assert!(alone(Some(&policy(json!([]))), &group("a")).contains("does not select"));
     let mut out = group("a");
@@ -394,17 +398,18 @@ fn who_is_left_alone_is_told_why() {
 
 #[test]
 fn a_set_moves_only_with_a_stub_that_is_well() {
-    let with = |stub: Stub, release: &str| World::new().one(&Set { stub, ..machine_set("a", release) });
-    let changed = || Stub::Changed { digest: "new".into() };
-    assert_eq!(with(Stub::Ignored, "1"), patch("2", X86_64, false));
-    assert_eq!(with(Stub::NotReferenced, "2"), Decision::Done);
+    let with = |stub: StubOutcome, release: &str| World::new().one(&PolicySet { stub, ..machine_set("a", release) });
+    let changed = || StubOutcome::Changed { digest: "new".into() };
+    assert_eq!(with(StubOutcome::Ignored, "1"), patch("2", X86_64, false));
+    assert_eq!(with(StubOutcome::NotReferenced, "2"), SetDecision::Done);
     assert_eq!(with(changed(), "1"), patch("2", X86_64, true));
-    assert_eq!(with(changed(), "2"), Decision::Patch { reference: None, stub: true });
+    assert_eq!(with(changed(), "2"), SetDecision::Patch { reference: None, stub: true });
     for release in ["1", "2"] {
         assert!(
-            degraded(with(Stub::Refused("ignition.version is missing".into()), release)).contains("ignition.version")
+            degraded(with(StubOutcome::Refused("ignition.version is missing".into()), release))
+                .contains("ignition.version")
         );
-        assert!(degraded(with(Stub::Missing("worker-user-data".into()), release)).contains("worker-user-data"));
+        assert!(degraded(with(StubOutcome::Missing("worker-user-data".into()), release)).contains("worker-user-data"));
     }
 }
 
@@ -412,8 +417,8 @@ fn a_set_moves_only_with_a_stub_that_is_well() {
 fn nothing_is_written_while_an_upgrade_runs() {
     let mut world = World { upgrade: Some("the upgrade to 2.0".into()), ..World::new() };
     let decided = world.look(&[group("a"), machine_set("b", "2")]);
-    assert!(matches!(&decided.decisions[&group("a").key], Decision::Wait(why) if why.contains("2.0")));
-    assert_eq!(decided.decisions[&machine_set("b", "2").key], Decision::Done, "what is well is not held");
+    assert!(matches!(&decided.decisions[&group("a").key], SetDecision::Wait(why) if why.contains("2.0")));
+    assert_eq!(decided.decisions[&machine_set("b", "2").key], SetDecision::Done, "what is well is not held");
     assert_eq!(told(&decided, PROGRESSING).status, ConditionStatus::True);
     world.upgrade = None;
     assert_eq!(world.one(&group("a")), patch("2", X86_64, false));
@@ -449,7 +454,7 @@ fn a_fight_ends_after_three_writes_with_the_remedy() {
         assert_eq!(out.one(&fought), patch("2", X86_64, false));
     }
     let mut out = World { memory: world.memory.clone(), policy: Some(policy(json!([]))), ..World::new() };
-    assert_eq!(out.one(&fought), Decision::NotSelected);
+    assert_eq!(out.one(&fought), SetDecision::NotSelected);
     out.policy = None;
     assert_eq!(out.one(&fought), patch("2", X86_64, false));
 }
@@ -457,9 +462,9 @@ fn a_fight_ends_after_three_writes_with_the_remedy() {
 #[test]
 fn a_stub_that_is_set_back_is_a_fight_too() {
     let mut world = World::new();
-    let set = Set { stub: Stub::Changed { digest: "x".into() }, ..machine_set("a", "2") };
+    let set = PolicySet { stub: StubOutcome::Changed { digest: "x".into() }, ..machine_set("a", "2") };
     for _ in 0..WRITES_MAX {
-        assert_eq!(world.one(&set), Decision::Patch { reference: None, stub: true });
+        assert_eq!(world.one(&set), SetDecision::Patch { reference: None, stub: true });
     }
     assert!(degraded(world.one(&set)).contains("its stub was set"));
 }
@@ -493,10 +498,10 @@ fn fifteen_tries_and_then_one_a_minute() {
     assert!(condition.message.contains("(40 tries): the store is away; it is tried now"), "{}", condition.message);
     world.memory.failed(&set.key, "the store is away", at(world.now));
     // An aim that is new is tried at once.
-    let decision = world.one(&Set { stub: Stub::Changed { digest: "x".into() }, ..set.clone() });
+    let decision = world.one(&PolicySet { stub: StubOutcome::Changed { digest: "x".into() }, ..set.clone() });
     assert_eq!(decision, patch("2", X86_64, true));
     world.memory.failed(&set.key, "again", at(world.now));
-    assert_eq!(world.one(&machine_set("a", "2")), Decision::Done);
+    assert_eq!(world.one(&machine_set("a", "2")), SetDecision::Done);
     assert_eq!(world.one(&set), patch("2", X86_64, false), "what came right is forgotten");
 }
 
@@ -504,7 +509,7 @@ fn fifteen_tries_and_then_one_a_minute() {
 fn the_conditions_count_and_name_and_tell_the_trigger() {
     let mut owned = machine_set("owned", "1");
     owned.owners = vec!["MachineDeployment a".into()];
-    let refused = Set { stub: Stub::Refused("no version".into()), ..group("refused") };
+    let refused = PolicySet { stub: StubOutcome::Refused("no version".into()), ..group("refused") };
     let mut world = World { policy: Some(MachineConfiguration::default()), ..World::new() };
     world.policy.as_mut().unwrap().metadata.generation = 4;
     let sets = [
@@ -512,7 +517,7 @@ fn the_conditions_count_and_name_and_tell_the_trigger() {
         machine_set("done", "2"),
         machine_set("behind", "1"),
         refused,
-        Set { stub: Stub::Missing("s".into()), ..group("missing") },
+        PolicySet { stub: StubOutcome::Missing("s".into()), ..group("missing") },
     ];
     let decided = world.look(&sets);
     let (progressing, degraded) = (told(&decided, PROGRESSING), told(&decided, DEGRADED));
@@ -541,8 +546,8 @@ fn the_conditions_count_and_name_and_tell_the_trigger() {
 
 #[test]
 fn a_thousand_sets_fit_into_what_is_told() {
-    let sets: Vec<Set> = (0..2000)
-        .map(|number| Set { owners: vec!["A b".into()], ..machine_set(&format!("{number:060}"), "1") })
+    let sets: Vec<PolicySet> = (0..2000)
+        .map(|number| PolicySet { owners: vec!["A b".into()], ..machine_set(&format!("{number:060}"), "1") })
         .collect();
     let decided = World::new().look(&sets);
     let message = told(&decided, PROGRESSING).message;
@@ -560,25 +565,26 @@ fn sets_are_made_of_the_objects() {
         "status": {"golden": {"stream": "stable", "release": "1", "digest": "d", "url": "u"}},
     }))
     .unwrap();
-    let set = Set::of_group(&group, Stub::Unchanged);
+    let set = PolicySet::of_group(&group, StubOutcome::Unchanged);
     assert_eq!(
         (set.key.to_string().as_str(), set.owners.as_slice()),
         ("hostgroups.firesteel.dev/b/a", &["Rack r".to_owned()][..])
     );
-    assert_eq!(set.current, Current::Image { url: "u".into(), digest: "d".into() });
-    assert_eq!((set.wants, set.architecture.as_str()), (Wants::Stream("stable".into()), "arm64"));
-    let wants =
-        |spec: Value| Set::of_group(&serde_json::from_value(json!({ "spec": spec })).unwrap(), Stub::Unchanged).wants;
-    assert_eq!(wants(json!({"image": {"stream": "a", "track": "pinned"}})), Wants::Pinned);
-    assert_eq!(wants(json!({"image": {"url": "a"}})), Wants::Own);
-    assert_eq!(wants(json!({"image": {"stream": "a"}, "restore": {"entry": 2}})), Wants::Restored(2));
+    assert_eq!(set.current, CurrentImage::Image { url: "u".into(), digest: "d".into() });
+    assert_eq!((set.wants, set.architecture.as_str()), (SetIntent::Stream("stable".into()), "arm64"));
+    let wants = |spec: Value| {
+        PolicySet::of_group(&serde_json::from_value(json!({ "spec": spec })).unwrap(), StubOutcome::Unchanged).wants
+    };
+    assert_eq!(wants(json!({"image": {"stream": "a", "track": "pinned"}})), SetIntent::Pinned);
+    assert_eq!(wants(json!({"image": {"url": "a"}})), SetIntent::Own);
+    assert_eq!(wants(json!({"image": {"stream": "a"}, "restore": {"entry": 2}})), SetIntent::Restored(2));
     let metadata = ObjectMeta { name: "a".into(), namespace: "b".into(), ..ObjectMeta::default() };
     let template = json!({"spec": {"template": {"spec": {
         "providerSpec": {"value": {"image": {"url": "u", "checksum": "c"}}},
         "infrastructureRef": {"kind": "Metal3MachineTemplate", "name": "t"}}}, "authoritativeAPI": "ClusterAPI"}});
-    let of = |kind| Set::of_machine_set(kind, &metadata, &template, Stub::Unchanged);
-    assert_eq!(of(SetKind::MachineApiSet).current, Current::Image { url: "u".into(), digest: "c".into() });
-    assert_eq!(of(SetKind::ClusterApiSet).current, Current::Elsewhere("Metal3MachineTemplate t".into()));
+    let of = |kind| PolicySet::of_machine_set(kind, &metadata, &template, StubOutcome::Unchanged);
+    assert_eq!(of(SetKind::MachineApiSet).current, CurrentImage::Image { url: "u".into(), digest: "c".into() });
+    assert_eq!(of(SetKind::ClusterApiSet).current, CurrentImage::Elsewhere("Metal3MachineTemplate t".into()));
     assert!(of(SetKind::MachineApiSet).is_migrated && !of(SetKind::ClusterApiSet).is_migrated);
     for kind in SetKind::ALL {
         let key = SetKey::new(kind, "a", "b");
@@ -629,8 +635,8 @@ fn edit() -> impl Strategy<Value = Edit> {
 
 struct Model {
     world: World,
-    sets: Vec<Set>,
-    entries: Vec<Entry>,
+    sets: Vec<PolicySet>,
+    entries: Vec<CatalogueImage>,
     releases: u32,
     /// Consecutive writes of one value, by set.
     written: BTreeMap<SetKey, (String, u32)>,
@@ -652,18 +658,18 @@ impl Model {
             }
             Edit::OptOut(set, false) => self.sets[*set].labels.clear(),
             Edit::Own(set, owned) => self.sets[*set].owners = owned.then(|| "A b".to_owned()).into_iter().collect(),
-            Edit::SetBack(set) => self.sets[*set].current = Current::from(&image("stable", "1", X86_64)),
+            Edit::SetBack(set) => self.sets[*set].current = CurrentImage::from(&image("stable", "1", X86_64)),
             Edit::Custom(set) => {
-                self.sets[*set].current = Current::Image { url: "http://own".into(), digest: "own".into() };
+                self.sets[*set].current = CurrentImage::Image { url: "http://own".into(), digest: "own".into() };
             }
             Edit::Stub(set, stub) => {
                 self.sets[*set].stub = match stub {
-                    0 => Stub::NotReferenced,
-                    1 => Stub::Changed { digest: "x".into() },
-                    2 => Stub::Refused("r".into()),
-                    3 => Stub::Ignored,
-                    4 => Stub::Missing("s".into()),
-                    _ => Stub::Unchanged,
+                    0 => StubOutcome::NotReferenced,
+                    1 => StubOutcome::Changed { digest: "x".into() },
+                    2 => StubOutcome::Refused("r".into()),
+                    3 => StubOutcome::Ignored,
+                    4 => StubOutcome::Missing("s".into()),
+                    _ => StubOutcome::Unchanged,
                 };
             }
             Edit::Architecture(set, word) => {
@@ -673,7 +679,7 @@ impl Model {
                 self.releases += 1;
                 for architecture in [X86_64, Aarch64] {
                     let new = entry("stable", &self.releases.to_string(), architecture);
-                    self.entries.insert(0, Entry { is_stamped: *stamped, ..new });
+                    self.entries.insert(0, CatalogueImage { is_stamped: *stamped, ..new });
                 }
             }
             Edit::Withdraw => self.entries[..2].iter_mut().for_each(|entry| entry.is_withdrawn = true),
@@ -709,15 +715,15 @@ impl Model {
             let decision = &decided.decisions[&set.key];
             let is_out = set.labels.contains_key("firesteel.dev/managed-boot-images");
             match decision {
-                Decision::Patch { reference, stub } => {
+                SetDecision::Patch { reference, stub } => {
                     assert!(!is_out && set.owners.is_empty(), "never what is another's");
                     assert!(self.world.upgrade.is_none(), "never while an upgrade runs");
                     assert!(reference.is_some() || *stub, "never for nothing");
                     if let Some(image) = reference {
                         let entry = self.entries.iter().find(|entry| entry.image == *image).unwrap();
                         assert!(entry.is_stamped && !entry.is_withdrawn, "{image:?}");
-                        if set.wants == Wants::SameStream {
-                            assert!(!matches!(&set.current, Current::Image { digest, .. } if digest == "own"));
+                        if set.wants == SetIntent::SameStream {
+                            assert!(!matches!(&set.current, CurrentImage::Image { digest, .. } if digest == "own"));
                         }
                         let written = self.written.entry(set.key.clone()).or_default();
                         if written.0 != image.digest {
@@ -725,21 +731,21 @@ impl Model {
                         }
                         written.1 += 1;
                         assert!(written.1 <= WRITES_MAX, "the same value {} times", written.1);
-                        set.current = Current::from(image);
+                        set.current = CurrentImage::from(image);
                     }
                     if *stub {
-                        set.stub = Stub::Unchanged;
+                        set.stub = StubOutcome::Unchanged;
                     }
                 }
-                Decision::Skip(skip) => {
+                SetDecision::Skip(skip) => {
                     assert!(!skip.message.is_empty());
                     assert!(decided.skipped.iter().any(|named| named.name == set.key.name && !named.reason.is_empty()));
                 }
-                Decision::Degraded(why) | Decision::Wait(why) => assert!(!why.is_empty()),
-                Decision::NotSelected | Decision::Done => {}
+                SetDecision::Degraded(why) | SetDecision::Wait(why) => assert!(!why.is_empty()),
+                SetDecision::NotSelected | SetDecision::Done => {}
             }
             // Who is out, in either way, begins anew.
-            if is_out || !set.owners.is_empty() || *decision == Decision::NotSelected {
+            if is_out || !set.owners.is_empty() || *decision == SetDecision::NotSelected {
                 self.written.remove(&set.key);
             }
         }

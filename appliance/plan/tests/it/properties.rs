@@ -1,13 +1,13 @@
 //! Random histories: whatever happens in whatever order, some things never do.
 
-use firesteel_contents::{DiskContents, Finding, Kind, Owner};
+use firesteel_contents::{ContentKind, ContentOwner, DiskContents, ProtectedContent};
 use firesteel_plan::{
-    BootEntry, Effect, HostMemory, Seen, Step,
-    admission::Offer,
+    HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep,
+    admission::SlotOffer,
     boot_entry,
     host::{
-        BmcAction, ClaimHeard, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, contest, graph::is_legal,
-        objections,
+        AgentWork, BmcAction, ClaimInputs, HostPower, HostState, ImageInputs, PlanKind, UserDataInputs, contest,
+        objections, transitions::is_legal,
     },
 };
 use firesteel_resources::{
@@ -97,15 +97,15 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
     if let Some(agent) = world.seen.agent.as_mut() {
         match what {
             Happening::Report => agent.last_report_at = now,
-            Happening::Idle => agent.work = Work::Idle,
+            Happening::Idle => agent.work = AgentWork::Idle,
             Happening::Running => {
-                agent.work = Work::Running { step: "write-image".into(), activity: String::new(), percent: 3 };
+                agent.work = AgentWork::Running { step: "write-image".into(), activity: String::new(), percent: 3 };
                 (agent.last_report_at, agent.progress_at) = (now, now);
             }
-            Happening::Done => agent.work = Work::Done,
+            Happening::Done => agent.work = AgentWork::Done,
             Happening::Failed(disk_changed) => {
                 let disk_changed = *disk_changed;
-                agent.work = Work::Failed { step: "s".into(), message: "m".into(), disk_changed };
+                agent.work = AgentWork::Failed { step: "s".into(), message: "m".into(), disk_changed };
             }
             Happening::Left => agent.left = true,
             Happening::Rebooted => agent.rebooted = true,
@@ -117,24 +117,24 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
         Happening::Hello => world.hello(),
         Happening::Restart => {
             world.seen.started_at = now;
-            world.seen.bmc = firesteel_plan::host::BmcSeen::default();
+            world.seen.bmc = firesteel_plan::host::BmcInputs::default();
         }
         Happening::BmcBreaks(broken) => world.bmc_works = !broken,
         Happening::AgentWorks(works) => world.agent_works = *works,
-        Happening::Power(on) => world.seen.bmc.power = if *on { Power::On } else { Power::Off },
-        Happening::Image(0) => world.seen.image = ImageSeen::Unknown,
-        Happening::Image(1) => world.seen.image = ImageSeen::Ready(ready()),
+        Happening::Power(on) => world.seen.bmc.power = if *on { HostPower::On } else { HostPower::Off },
+        Happening::Image(0) => world.seen.image = ImageInputs::Unknown,
+        Happening::Image(1) => world.seen.image = ImageInputs::Ready(ready()),
         Happening::Image(which) => {
-            world.seen.image = ImageSeen::Failed { message: "no".into(), permanent: *which == 2, at: now };
+            world.seen.image = ImageInputs::Failed { message: "no".into(), permanent: *which == 2, at: now };
         }
         Happening::WantImage(0) => world.edit(|host| host.spec.image = None),
         Happening::WantImage(which) => world.edit(|host| host.spec.image = Some(image(&which.to_string()))),
         Happening::UserData(which) => {
             world.seen.user_data = match which {
-                0 => UserDataSeen::NotReferenced,
-                1 => UserDataSeen::Missing,
-                2 => UserDataSeen::Invalid("bad".into()),
-                _ => UserDataSeen::Ready { sha256: "user".into(), configs: vec!["worker".into()] },
+                0 => UserDataInputs::NotReferenced,
+                1 => UserDataInputs::Missing,
+                2 => UserDataInputs::Invalid("bad".into()),
+                _ => UserDataInputs::Ready { sha256: "user".into(), configs: vec!["worker".into()] },
             }
         }
         Happening::Online(online) => world.edit(|host| host.spec.online = *online),
@@ -175,8 +175,8 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
         }),
         Happening::Clear => world.seen.host.metadata.annotations.clear(),
         Happening::External(value) => world.edit(|host| host.spec.externally_provisioned = *value),
-        Happening::Slots(true) => world.seen.slot = Offer::Free,
-        Happening::Slots(false) => world.seen.slot = Offer::Full { busy: 20, ahead: 1 },
+        Happening::Slots(true) => world.seen.slot = SlotOffer::Free,
+        Happening::Slots(false) => world.seen.slot = SlotOffer::Full { busy: 20, ahead: 1 },
         Happening::Halt(true) => world.halt(),
         Happening::Halt(false) => world.seen.halt = None,
         Happening::Clock(true) => world.doubt_clock(),
@@ -184,7 +184,7 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
         Happening::Claim => claim(world),
         Happening::ClaimHeard(which) => {
             let key = ["aa", "bb"][usize::from(*which)].to_owned();
-            world.seen.claims_heard = vec![ClaimHeard { key, at: now, cannot_stop: false }];
+            world.seen.claims_heard = vec![ClaimInputs { key, at: now, cannot_stop: false }];
         }
         Happening::Delete => world.delete(),
         _ => {}
@@ -202,14 +202,19 @@ fn claim(world: &mut World) {
 
 /// The last disk is a cluster's, every other one empty.
 fn holding(is_last: bool, mut disk: DiskRecord) -> DiskRecord {
-    let vmfs = Finding { place: "the disk".into(), kind: Kind::Vmfs, name: String::new(), owner: Owner::Unnamed };
+    let vmfs = ProtectedContent {
+        place: "the disk".into(),
+        kind: ContentKind::Vmfs,
+        name: String::new(),
+        owner: ContentOwner::Unnamed,
+    };
     let findings = if is_last { vec![vmfs] } else { Vec::new() };
     disk.contents = Some(Box::new(DiskContents { findings, ..DiskContents::default() }));
     disk
 }
 
 /// A plan that begins names no disk that a guard keeps, as far as this boot's inspection tells, but by its owner's word.
-fn check_guards(before: &Seen, step: &Step) -> Result<(), TestCaseError> {
+fn check_guards(before: &HostInputs, step: &HostStep) -> Result<(), TestCaseError> {
     let (memory, host) = (&step.memory, &before.host);
     let is_new = (memory.attempt, memory.plan_number) != (before.memory.attempt, before.memory.plan_number);
     let Some(issued) = memory.plan.as_ref().filter(|issued| is_new && issued.plan.destroys()) else { return Ok(()) };
@@ -230,15 +235,15 @@ fn check_guards(before: &Seen, step: &Step) -> Result<(), TestCaseError> {
 }
 
 /// The invariants of one step.
-fn check(before: &HostMemory, step: &Step, paused: bool, shut: bool) -> Result<(), TestCaseError> {
+fn check(before: &HostMemory, step: &HostStep, paused: bool, shut: bool) -> Result<(), TestCaseError> {
     let memory = &step.memory;
     prop_assert!(!step.reason.text.is_empty());
     prop_assert!(is_legal(before.state.word(), memory.state.word()), "{:?} -> {:?}", before.state, memory.state);
-    let works = memory.state.is_working() && (memory.detached.is_none() || memory.state == State::Deleting);
+    let works = memory.state.is_working() && (memory.detached.is_none() || memory.state == HostState::Deleting);
     prop_assert!(!works || paused || memory.deadline.is_some(), "{:?} has no deadline", memory.state);
     prop_assert!(!paused || memory == before, "a paused host was changed");
     let let_alone = before.detached.is_some() && memory.detached.is_some();
-    let touches = |effect: &Effect| matches!(effect, Effect::Bmc(_) | Effect::IssuePlan { .. });
+    let touches = |effect: &HostEffect| matches!(effect, HostEffect::Bmc(_) | HostEffect::IssuePlan { .. });
     prop_assert!(!let_alone || !step.effects.iter().any(touches), "work on a detached host: {:?}", step.effects);
     prop_assert!(memory.attempt >= before.attempt && memory.bmc.ticket >= before.bmc.ticket);
     prop_assert!(step.wake.is_none_or(|wake| !wake.is_negative()));
@@ -255,26 +260,27 @@ fn check(before: &HostMemory, step: &Step, paused: bool, shut: bool) -> Result<(
     prop_assert!(!paused || step.effects.is_empty(), "work on a paused host: {:?}", step.effects);
     if shut && !paused {
         let was_there = |plan: &PlanKind| before.plan.as_ref().is_some_and(|old| old.plan == *plan);
-        let begins =
-            |effect: &Effect| matches!(effect, Effect::IssuePlan { plan, .. } if plan.destroys() && !was_there(plan));
+        let is_new = |plan: &PlanKind| plan.destroys() && !was_there(plan);
+        let begins = |effect: &HostEffect| matches!(effect, HostEffect::IssuePlan { plan, .. } if is_new(plan));
         prop_assert!(!step.effects.iter().any(begins), "a host behind a shut gate is changed: {:?}", step.effects);
     }
     let has_slot = memory.admitted.is_some()
-        || !matches!(memory.state, State::Inspecting | State::Provisioning | State::Deprovisioning);
-    let begins = |effect: &Effect| match effect {
-        Effect::Bmc(call) => call.action == BmcAction::NetBoot,
-        effect => matches!(effect, Effect::IssuePlan { .. }),
+        || !matches!(memory.state, HostState::Inspecting | HostState::Provisioning | HostState::Deprovisioning);
+    let begins = |effect: &HostEffect| match effect {
+        HostEffect::Bmc(call) => call.action == BmcAction::NetBoot,
+        effect => matches!(effect, HostEffect::IssuePlan { .. }),
     };
     prop_assert!(has_slot || !step.effects.iter().any(begins), "work without a slot: {:?}", step.effects);
     for effect in &step.effects {
         match effect {
-            Effect::IssuePlan { attempt, number, plan } => {
+            HostEffect::IssuePlan { attempt, number, plan } => {
                 let current = memory.plan.as_ref().map(|plan| (plan.number, &plan.plan));
                 prop_assert_eq!((*attempt, current), (memory.attempt, Some((*number, plan))));
             }
-            Effect::Bmc(call) if call.action == BmcAction::NetBoot => {
+            HostEffect::Bmc(call) if call.action == BmcAction::NetBoot => {
                 let entry = boot_entry(memory);
-                let is_published = entry == BootEntry::Wait || entry == BootEntry::Agent { attempt: memory.attempt };
+                let is_published =
+                    entry == HostBootEntry::Wait || entry == HostBootEntry::Agent { attempt: memory.attempt };
                 prop_assert!(is_published, "the BMC is asked before the host's boot entry is there: {entry:?}");
                 let writes = memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
                 prop_assert!(!writes, "a host is booted away under a write");
@@ -314,7 +320,7 @@ proptest! {
         // Whatever happened, a host is not lost: all well again, it can be released.
         world.bmc_works = true;
         world.agent_works = true;
-        world.seen.slot = Offer::Free;
+        world.seen.slot = SlotOffer::Free;
         world.seen.halt = None;
         world.seen.clock = None;
         world.seen.host.metadata.annotations.clear();

@@ -1,8 +1,8 @@
 //! Requests by annotation, power, and deletion.
 
 use firesteel_plan::{
-    BootEntry, Effect, boot_entry,
-    host::{BmcAction, BmcFault, BmcFaultKind, Power},
+    HostBootEntry, HostEffect, boot_entry,
+    host::{BmcAction, BmcFault, BmcFaultKind, HostPower},
 };
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S, annotations};
 
@@ -13,7 +13,7 @@ fn actions(world: &World) -> Vec<BmcAction> {
         .effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Bmc(call) => Some(call.action),
+            HostEffect::Bmc(call) => Some(call.action),
             _ => None,
         })
         .collect()
@@ -53,7 +53,7 @@ fn a_detached_host_keeps_its_os_also_when_deleted() {
     world.annotate(annotations::DETACHED, "");
     world.run();
     assert!(world.gone);
-    assert_eq!(world.count(|effect| !matches!(effect, Effect::RemoveFinalizer)), 0, "{:?}", world.effects);
+    assert_eq!(world.count(|effect| !matches!(effect, HostEffect::RemoveFinalizer)), 0, "{:?}", world.effects);
 }
 
 fn status(world: &World) -> firesteel_resources::BareMetalHostStatus {
@@ -98,7 +98,7 @@ fn a_detached_host_rests_and_is_asked_anew_when_it_is_attached() {
     world.seen.host.metadata.annotations.clear();
     world.pass(61);
     world.run();
-    assert_eq!((world.state(), world.seen.bmc.power), (S::Provisioned, Power::Off));
+    assert_eq!((world.state(), world.seen.bmc.power), (S::Provisioned, HostPower::Off));
     assert_eq!(status(&world).operational_status, OperationalStatus::Ok);
     assert!(world.memory().bmc.good_credentials.is_some());
     assert!(actions(&world).contains(&BmcAction::Probe));
@@ -117,9 +117,9 @@ fn detaching_waits_for_the_work_under_way_unless_it_is_forced() {
     world.annotate(annotations::DETACHED, r#"{"force":true}"#);
     world.settle();
     assert_eq!(status(&world).operational_status, OperationalStatus::Detached);
-    let aborts = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+    let aborts = |effect: &HostEffect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt);
     assert_eq!((world.count(aborts), world.effects.len()), (1, 1), "{:?}", world.effects);
-    assert_eq!((boot_entry(world.memory()), world.memory().deadline), (BootEntry::Nothing, None));
+    assert_eq!((boot_entry(world.memory()), world.memory().deadline), (HostBootEntry::Nothing, None));
     // Attached again, the half-written disk is cleaned first.
     world.seen.host.metadata.annotations.clear();
     world.run();
@@ -149,9 +149,9 @@ fn a_deletion_while_detached_touches_nothing_in_any_state() {
         world.delete();
         world.settle();
         assert!(world.gone, "from {from:?}: {}", world.reason());
-        let touches = |effect: &Effect| matches!(effect, Effect::Bmc(_) | Effect::IssuePlan { .. });
+        let touches = |effect: &HostEffect| matches!(effect, HostEffect::Bmc(_) | HostEffect::IssuePlan { .. });
         assert_eq!(world.count(touches), 0, "from {from:?}: {:?}", world.effects);
-        let tombs = world.count(|effect| matches!(effect, Effect::Tombstone { .. }));
+        let tombs = world.count(|effect| matches!(effect, HostEffect::Tombstone { .. }));
         assert_eq!(tombs > 0, dirty && !has_os, "from {from:?}: a disk that holds no whole installation");
     }
 }
@@ -194,8 +194,8 @@ fn release_by_force_needs_a_deletion_and_leaves_a_tombstone() {
     world.delete();
     world.run();
     assert!(world.gone);
-    assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { disk: Some(_), .. })), 1);
-    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Bmc(_) | Effect::IssuePlan { .. })));
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::Tombstone { disk: Some(_), .. })), 1);
+    assert!(!world.effects.iter().any(|effect| matches!(effect, HostEffect::Bmc(_) | HostEffect::IssuePlan { .. })));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_soft_reboot_goes_off_and_on_and_is_consumed() {
     let done: Vec<BmcAction> = actions(&world).into_iter().filter(|action| *action != BmcAction::Probe).collect();
     assert_eq!(done, wanted);
     assert!(!world.seen.host.metadata.annotations.contains_key(annotations::REBOOT));
-    assert_eq!(world.seen.bmc.power, Power::On);
+    assert_eq!(world.seen.bmc.power, HostPower::On);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn an_os_that_does_not_shut_down_is_cut_off_after_three_minutes() {
             hard_after = Some(second);
         }
         if !cut {
-            world.seen.bmc.power = Power::On;
+            world.seen.bmc.power = HostPower::On;
         }
         world.pass(1);
     }
@@ -257,7 +257,7 @@ fn a_soft_reboot_that_the_os_ignores_is_a_hard_one_after_three_minutes() {
                 hard_after = Some(second);
             }
             if !cut {
-                world.seen.bmc.power = Power::On;
+                world.seen.bmc.power = HostPower::On;
             }
             world.pass(1);
         }
@@ -265,7 +265,7 @@ fn a_soft_reboot_that_the_os_ignores_is_a_hard_one_after_three_minutes() {
         assert!((180..200).contains(&hard_after), "{hard_after}");
         let last = actions(&world).into_iter().rfind(|action| *action != BmcAction::Probe);
         assert_eq!(last, Some(BmcAction::PowerOn));
-        assert_eq!((world.state(), world.seen.bmc.power), (S::Provisioned, Power::On), "{}", world.reason());
+        assert_eq!((world.state(), world.seen.bmc.power), (S::Provisioned, HostPower::On), "{}", world.reason());
         assert!(!world.seen.host.metadata.annotations.contains_key(annotations::REBOOT));
     }
 }
@@ -282,7 +282,7 @@ fn where_a_bmc_has_no_soft_power_off_the_power_is_cut_at_once() {
     }
     let done: Vec<BmcAction> = actions(&world).into_iter().filter(|action| *action != BmcAction::Probe).collect();
     assert_eq!(done, [BmcAction::PowerOff { hard: false }, BmcAction::PowerOff { hard: true }]);
-    assert_eq!((world.seen.bmc.power, world.memory().failure.as_ref()), (Power::Off, None), "{}", world.reason());
+    assert_eq!((world.seen.bmc.power, world.memory().failure.as_ref()), (HostPower::Off, None), "{}", world.reason());
 }
 
 /// The BMC may be restarting: the OS is not cut off because of that.
@@ -303,7 +303,7 @@ fn a_bmc_that_answers_with_errors_is_asked_again_for_a_soft_power_off() {
     }
     let done: Vec<BmcAction> = actions(&world).into_iter().filter(|action| *action != BmcAction::Probe).collect();
     assert!(!done.contains(&BmcAction::PowerOff { hard: true }), "{done:?}");
-    assert_eq!(world.seen.bmc.power, Power::Off, "{}", world.reason());
+    assert_eq!(world.seen.bmc.power, HostPower::Off, "{}", world.reason());
 }
 
 #[test]
@@ -314,11 +314,11 @@ fn holders_keep_the_host_off_until_the_last_lets_go() {
         world.run();
         world.pass(61);
     }
-    assert_eq!(world.seen.bmc.power, Power::Off);
+    assert_eq!(world.seen.bmc.power, HostPower::Off);
     assert!(world.reason().contains("held off by a"), "{}", world.reason());
     world.seen.host.metadata.annotations.clear();
     world.run();
-    assert_eq!(world.seen.bmc.power, Power::On);
+    assert_eq!(world.seen.bmc.power, HostPower::On);
 }
 
 fn orders(world: &World) -> Vec<BmcAction> {
@@ -351,7 +351,7 @@ fn an_externally_provisioned_host_is_rebooted_and_held_off_as_well() {
     let mut world = World::new();
     world.edit(|host| host.spec.externally_provisioned = true);
     world.run();
-    world.seen.bmc.power = Power::On;
+    world.seen.bmc.power = HostPower::On;
     world.effects.clear();
     world.annotate(annotations::REBOOT, "");
     for _ in 0..10 {
@@ -368,7 +368,7 @@ fn an_externally_provisioned_host_is_rebooted_and_held_off_as_well() {
     assert_eq!(orders(&world), [BmcAction::PowerOff { hard: true }]);
     assert!(world.reason().contains("held off by remediation"), "{}", world.reason());
     assert!(world.seen.host.metadata.annotations.contains_key("reboot.metal3.io/remediation"), "nobody let go");
-    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { .. })), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::IssuePlan { .. })), 0);
 }
 
 /// A reboot of a host that is to be off switched it on.
@@ -380,14 +380,14 @@ fn a_reboot_of_a_host_that_is_to_be_off_leaves_it_off() {
         world.run();
         world.pass(61);
     }
-    assert_eq!(world.seen.bmc.power, Power::Off);
+    assert_eq!(world.seen.bmc.power, HostPower::Off);
     world.effects.clear();
     world.annotate(annotations::REBOOT, r#"{"mode":"hard"}"#);
     for _ in 0..3 {
         world.run();
         world.pass(61);
     }
-    assert_eq!((orders(&world), world.seen.bmc.power), (vec![], Power::Off));
+    assert_eq!((orders(&world), world.seen.bmc.power), (vec![], HostPower::Off));
     assert!(world.seen.host.metadata.annotations.is_empty());
 }
 
@@ -404,7 +404,7 @@ fn where_power_off_is_disabled_a_reboot_is_a_reset_and_holders_hold_nothing() {
         world.run();
         world.pass(61);
     }
-    assert_eq!((orders(&world), world.seen.bmc.power), (vec![], Power::On));
+    assert_eq!((orders(&world), world.seen.bmc.power), (vec![], HostPower::On));
     assert!(world.reason().contains("power-off is disabled"), "{}", world.reason());
 }
 
@@ -427,14 +427,15 @@ fn without_an_os_only_requests_by_force_are_carried_out() {
     assert!(!world.seen.host.metadata.annotations.contains_key(annotations::REBOOT), "it does not wait for the OS");
     world.annotate(annotations::REBOOT, r#"{"force":true}"#);
     world.settle();
-    let aborted = world.count(|effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt));
+    let aborted =
+        world.count(|effect| matches!(effect, HostEffect::AbortAgent { attempt: old, .. } if *old == attempt));
     assert_eq!((aborted, world.memory().attempt), (1, attempt + 1), "its agent starts again under another number");
     world.annotate("reboot.metal3.io/a", r#"{"force":true}"#);
     for _ in 0..5 {
         world.run();
         world.pass(61);
     }
-    assert_eq!(world.seen.bmc.power, Power::Off);
+    assert_eq!(world.seen.bmc.power, HostPower::Off);
 }
 
 #[test]
@@ -511,7 +512,7 @@ fn deletion_finds_its_way_out_of_every_state() {
 fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
     let mut world = World::new();
     world.edit(|host| host.spec.image = None);
-    let left = |disk: &str| firesteel_plan::host::Uncleaned {
+    let left = |disk: &str| firesteel_plan::host::Tombstone {
         host: "default/old".into(),
         disk: disk.into(),
         at: world_start(),
@@ -531,7 +532,7 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
     world.run();
     assert_eq!(world.state(), S::Provisioned);
     assert!(said(&world).is_some_and(|(is_so, _)| is_so), "another disk was written");
-    assert_eq!(world.count(|effect| matches!(effect, Effect::ForgetTombstone)), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::ForgetTombstone)), 0);
 
     let mut world = World::new();
     world.edit(|host| host.spec.image = None);
@@ -540,13 +541,15 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
     world.step();
     assert!(said(&world).is_some_and(|(is_so, _)| is_so));
     let erasures = |world: &World| {
-        world.count(|effect| matches!(effect, Effect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. }))
+        world.count(|effect| {
+            matches!(effect, HostEffect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. })
+        })
     };
     assert_eq!(erasures(&world), 0);
     world.edit(|host| host.spec.image = Some(crate::world::image("one")));
     world.run();
     assert_eq!((world.state(), erasures(&world)), (S::Provisioned, 1), "{}", world.reason());
-    assert!(world.count(|effect| matches!(effect, Effect::ForgetTombstone)) > 0);
+    assert!(world.count(|effect| matches!(effect, HostEffect::ForgetTombstone)) > 0);
     assert_eq!(said(&world), Some((false, String::new())));
 
     // What the policy leaves is not called cleaned.
@@ -556,7 +559,7 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert!(said(&world).is_some_and(|(is_so, _)| is_so), "{:?}", said(&world));
-    assert_eq!(world.count(|effect| matches!(effect, Effect::ForgetTombstone)), 0);
+    assert_eq!(world.count(|effect| matches!(effect, HostEffect::ForgetTombstone)), 0);
 
     // What is installed already is not erased for what somebody left before.
     let mut world = World::new();
@@ -584,7 +587,7 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
         let mut world = World::new();
         world.disks = vec![crate::world::disk("sda", "A", 20), crate::world::disk("sdb", "B", 40)];
         world.seen.uncleaned =
-            Some(firesteel_plan::host::Uncleaned { of_tenant, ..left("model DISK, serial A, 20.0 GB") });
+            Some(firesteel_plan::host::Tombstone { of_tenant, ..left("model DISK, serial A, 20.0 GB") });
         world.run();
         assert_eq!((world.state(), erasures(&world)), (S::Provisioned, 0), "{}", world.reason());
         assert_eq!(world.memory().disk.as_ref().map(|disk| disk.identity().serial.as_str()), Some("A"));
@@ -596,12 +599,13 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
 /// stood for all disks of the machine.
 #[test]
 fn a_tombstone_that_no_tenant_left_has_no_disk_erased() {
-    let erases =
-        |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. });
+    let erases = |effect: &HostEffect| {
+        matches!(effect, HostEffect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. })
+    };
     for (disk, of_tenant, erased) in [("", false, 0), ("", true, 1), ("model DISK, serial A, 20.0 GB", false, 0)] {
         let mut world = World::new();
         let left = serde_json::json!({"host": "default/old", "disk": disk, "at": world_start()});
-        let mut left: firesteel_plan::host::Uncleaned = serde_json::from_value(left).unwrap();
+        let mut left: firesteel_plan::host::Tombstone = serde_json::from_value(left).unwrap();
         assert!(!left.of_tenant, "what was stored before this was kept is told only");
         left.of_tenant = of_tenant;
         world.seen.uncleaned = Some(left);
@@ -625,7 +629,8 @@ fn a_tombstone_says_whether_a_tenant_left_it() {
         world.delete();
         world.run();
         assert!(world.gone);
-        let left = |effect: &Effect| matches!(effect, Effect::Tombstone { of_tenant, .. } if *of_tenant == booked);
+        let left =
+            |effect: &HostEffect| matches!(effect, HostEffect::Tombstone { of_tenant, .. } if *of_tenant == booked);
         assert_eq!(world.count(left), 1, "{:?}", world.effects);
     }
 }

@@ -1,8 +1,8 @@
 //! A store that was restored from a backup: what it does not know is not destroyed.
 
 use firesteel_plan::{
-    Effect, Mark,
-    host::{LineageSeen, PlanKind},
+    HostEffect, InstallationMark,
+    host::{LineageInputs, PlanKind},
 };
 use firesteel_resources::{
     ConditionStatus, ObjectReference,
@@ -18,16 +18,16 @@ const NEW: u32 = 22;
 /// The revision of the backup.
 const LAST: u64 = 50_000;
 
-fn before() -> LineageSeen {
-    LineageSeen { store: STORE, timeline: OLD, revision: LAST, known: vec![(OLD, LAST)] }
+fn before() -> LineageInputs {
+    LineageInputs { store: STORE, timeline: OLD, revision: LAST, known: vec![(OLD, LAST)] }
 }
 
-fn after() -> LineageSeen {
+fn after() -> LineageInputs {
     let revision = LAST + 1_000_000;
-    LineageSeen { store: STORE, timeline: NEW, revision, known: vec![(OLD, LAST), (NEW, revision)] }
+    LineageInputs { store: STORE, timeline: NEW, revision, known: vec![(OLD, LAST), (NEW, revision)] }
 }
 
-fn marked(mut disk: DiskRecord, mark: Mark) -> (DiskRecord, String) {
+fn marked(mut disk: DiskRecord, mark: InstallationMark) -> (DiskRecord, String) {
     let guid = mark.guid(7);
     disk.table = Some(TableRecord::Gpt { guid: guid.clone() });
     (disk, guid)
@@ -38,8 +38,8 @@ fn unmarked(mut disk: DiskRecord) -> DiskRecord {
     disk
 }
 
-fn mark(store: u32, timeline: u32, revision: u64) -> Mark {
-    Mark { store, timeline, revision }
+fn mark(store: u32, timeline: u32, revision: u64) -> InstallationMark {
+    InstallationMark { store, timeline, revision }
 }
 
 /// Ten seconds later somebody asks for another try.
@@ -49,8 +49,11 @@ fn try_again(world: &mut World) {
     world.run();
 }
 
-fn destroys(effect: &Effect) -> bool {
-    matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_), .. })
+fn destroys(effect: &HostEffect) -> bool {
+    matches!(
+        effect,
+        HostEffect::IssuePlan { plan: PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_), .. }
+    )
 }
 
 /// A host that was available in the backup, whose store was restored. `disks` is what an inspection finds.
@@ -138,8 +141,10 @@ fn what_the_store_knows_is_no_obstacle() {
         let mut world = restored_available(vec![known]);
         want(&mut world);
         assert_eq!(world.state(), S::Provisioned, "{table:?}: {}", world.reason());
-        let looked =
-            world.effects.iter().position(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Inspect, .. }));
+        let looked = world
+            .effects
+            .iter()
+            .position(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Inspect, .. }));
         let written = world.effects.iter().position(destroys);
         assert!(looked.is_some() && looked < written, "the disks are looked at in this life before one is written");
     }
@@ -224,7 +229,7 @@ fn the_installation_that_the_store_knows_as_done_may_be_cleaned() {
     let known = DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", "A", 20) };
     restore(&mut world, vec![known]);
     assert_eq!(world.state(), S::Provisioned, "a restore alone changes nothing: {}", world.reason());
-    assert!(world.effects.iter().all(|effect| matches!(effect, Effect::AbortAgent { .. })), "{:?}", world.effects);
+    assert!(world.effects.iter().all(|effect| matches!(effect, HostEffect::AbortAgent { .. })), "{:?}", world.effects);
     want(&mut world);
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert!(world.memory().applied.as_ref().unwrap().image == image("two"));
@@ -351,11 +356,11 @@ fn a_restored_store_leaves_the_power_of_idle_hosts_alone() {
     });
     world.run();
     assert_eq!(world.state(), S::Available);
-    world.seen.bmc.power = firesteel_plan::host::Power::On;
+    world.seen.bmc.power = firesteel_plan::host::HostPower::On;
     restore(&mut world, vec![unmarked(disk("sda", "A", 20))]);
     world.pass(1000);
     world.run();
-    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Bmc(_))), "{:?}", world.effects);
+    assert!(!world.effects.iter().any(|effect| matches!(effect, HostEffect::Bmc(_))), "{:?}", world.effects);
     assert!(world.reason().contains("restored"), "{}", world.reason());
 }
 

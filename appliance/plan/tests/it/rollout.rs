@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_facts::Architecture;
 use firesteel_plan::{
-    group::{Contested, Give, HostSeen, Member, POLICY, Reason, Seen, Stage, Step, Why, contested, step},
-    policy::{Catalogue, Entry},
+    group::{
+        Contested, GroupHostInputs, GroupHostStage, GroupInputs, GroupMember, GroupStep, GroupWait, GroupWaitReason,
+        ImageAssignment, POLICY, contested, step,
+    },
+    policy::{Catalogue, CatalogueImage},
 };
 use firesteel_resources::{
     HostGroup, Selector,
     condition::{ConditionStatus, find_condition},
     host_group::{
         CANARY_HALTED, Canary, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
-        PROGRESSING, Restore, RolloutMode, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX, Track,
+        PROGRESSING, ReleaseTrack, Restore, RolloutMode, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX,
     },
 };
 use proptest::prelude::*;
@@ -25,14 +28,21 @@ fn release(name: &str) -> ImageReference {
     image("stable", name, X86_64)
 }
 
-fn to_install(name: String, architecture: Option<Architecture>) -> HostSeen {
-    HostSeen { name, architecture, sector_bytes: None, stage: Stage::ToInstall, not_ready: None, is_fought: false }
+fn to_install(name: String, architecture: Option<Architecture>) -> GroupHostInputs {
+    GroupHostInputs {
+        name,
+        architecture,
+        sector_bytes: None,
+        stage: GroupHostStage::ToInstall,
+        not_ready: None,
+        is_fought: false,
+    }
 }
 
 struct World {
     group: HostGroup,
-    hosts: Vec<HostSeen>,
-    entries: Vec<Entry>,
+    hosts: Vec<GroupHostInputs>,
+    entries: Vec<CatalogueImage>,
     contested: Contested,
     held: Option<&'static str>,
     stub_fault: Option<&'static str>,
@@ -70,7 +80,7 @@ impl World {
         world
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> GroupStep {
         let step = self.once();
         self.group.status = step.status.clone();
         let again = self.once();
@@ -78,9 +88,9 @@ impl World {
         step
     }
 
-    fn once(&self) -> Step {
+    fn once(&self) -> GroupStep {
         let catalogue = Catalogue::new(vec!["stable".into()], self.entries.clone(), Vec::new());
-        step(&Seen {
+        step(&GroupInputs {
             group: &self.group,
             hosts: &self.hosts,
             catalogue: &catalogue,
@@ -93,18 +103,18 @@ impl World {
         })
     }
 
-    fn golden(&mut self, name: &str) -> Step {
+    fn golden(&mut self, name: &str) -> GroupStep {
         self.group.status.golden = Some(release(name));
         self.step()
     }
 
-    fn stage(&mut self, name: &str, stage: Stage) -> Step {
+    fn stage(&mut self, name: &str, stage: GroupHostStage) -> GroupStep {
         self.host(name).stage = stage;
         self.now += 1;
         self.step()
     }
 
-    fn host(&mut self, name: &str) -> &mut HostSeen {
+    fn host(&mut self, name: &str) -> &mut GroupHostInputs {
         self.hosts.iter_mut().find(|host| host.name == name).unwrap()
     }
 
@@ -123,32 +133,32 @@ impl World {
     }
 }
 
-fn given(step: &Step, host: &str) -> Option<ImageReference> {
+fn given(step: &GroupStep, host: &str) -> Option<ImageReference> {
     match &step.gives[host] {
-        Give::Image(image) => Some(image.clone()),
-        Give::Wait(why) => {
+        ImageAssignment::Image(image) => Some(image.clone()),
+        ImageAssignment::Wait(why) => {
             assert!(!why.message.is_empty());
             None
         }
     }
 }
 
-fn why(step: &Step, host: &str) -> String {
+fn why(step: &GroupStep, host: &str) -> String {
     match &step.gives[host] {
-        Give::Wait(why) => why.message.clone(),
-        Give::Image(image) => panic!("{image:?}"),
+        ImageAssignment::Wait(why) => why.message.clone(),
+        ImageAssignment::Image(image) => panic!("{image:?}"),
     }
 }
 
-fn failed(name: &str, at_second: i64) -> Stage {
-    Stage::Failed { image: release(name), message: "no disk".into(), at: at(at_second), is_on_disk: false }
+fn failed(name: &str, at_second: i64) -> GroupHostStage {
+    GroupHostStage::Failed { image: release(name), message: "no disk".into(), at: at(at_second), is_on_disk: false }
 }
 
 #[test]
 fn a_new_image_goes_to_those_that_are_installed_next_and_to_no_other() {
     let mut world = World::new(None, &["a", "b", "c"]);
-    world.stage("a", Stage::Running(release("1")));
-    world.stage("b", Stage::Installing(release("1")));
+    world.stage("a", GroupHostStage::Running(release("1")));
+    world.stage("b", GroupHostStage::Installing(release("1")));
     let step = world.golden("2");
     assert_eq!(step.gives.keys().collect::<Vec<_>>(), ["c"], "who is provisioned is not named");
     assert_eq!(given(&step, "c"), Some(release("2")));
@@ -167,11 +177,11 @@ fn the_second_host_waits_until_the_first_is_running() {
     assert_eq!(world.current(), Some(release("1")));
     assert_eq!(world.condition(PROGRESSING).1, "Canary");
     assert_eq!(step.wake, Some(at(1000 + 7200)));
-    for stage in [Stage::Installing(release("2")), Stage::Provisioned(release("2"))] {
+    for stage in [GroupHostStage::Installing(release("2")), GroupHostStage::Provisioned(release("2"))] {
         let step = world.stage("a", stage);
         assert!(given(&step, "b").is_none() && !step.gives.contains_key("a"));
     }
-    let step = world.stage("a", Stage::Running(release("2")));
+    let step = world.stage("a", GroupHostStage::Running(release("2")));
     assert_eq!((given(&step, "b"), step.wake), (Some(release("2")), None));
     assert_eq!((world.current(), world.canary_state()), (Some(release("2")), Some(CanaryState::Promoted)));
     let last = world.group.status.history.iter().rfind(|entry| entry.host.is_empty()).unwrap();
@@ -182,7 +192,7 @@ fn the_second_host_waits_until_the_first_is_running() {
 fn a_canary_that_fails_halts_the_rollout_and_the_others_get_the_old_image() {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
-    world.stage("a", Stage::Installing(release("2")));
+    world.stage("a", GroupHostStage::Installing(release("2")));
     let step = world.stage("a", failed("2", 1002));
     assert_eq!(world.canary_state(), Some(CanaryState::Halted));
     let (status, _, message) = world.condition(CANARY_HALTED);
@@ -209,7 +219,7 @@ fn who_cannot_be_installed_now_is_no_canary() {
     world.host("a").not_ready = Some("it is off".into());
     let step = world.golden("2");
     assert_eq!((given(&step, "a"), given(&step, "b")), (None, Some(release("2"))));
-    world.stage("b", Stage::Running(release("2")));
+    world.stage("b", GroupHostStage::Running(release("2")));
     let step = world.step();
     assert_eq!(given(&step, "a"), Some(release("2")), "it gets it when it comes");
 }
@@ -219,8 +229,9 @@ fn who_cannot_be_installed_now_is_no_canary() {
 fn an_os_that_failed_on_its_first_boot_halts_the_rollout_and_keeps_its_disk() {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
-    world.stage("a", Stage::Provisioned(release("2")));
-    let failed = Stage::Failed { image: release("2"), message: "Ignition".into(), at: at(1002), is_on_disk: true };
+    world.stage("a", GroupHostStage::Provisioned(release("2")));
+    let failed =
+        GroupHostStage::Failed { image: release("2"), message: "Ignition".into(), at: at(1002), is_on_disk: true };
     // Nobody looked while it was installed.
     world.group.status.history.retain(|entry| entry.host.is_empty());
     let step = world.stage("a", failed);
@@ -262,7 +273,7 @@ fn a_canary_that_is_late_halts_the_rollout() {
     world.group.spec.rollout.deadline_seconds = Some(600);
     let step = world.golden("2");
     assert_eq!(step.wake, Some(at(1600)));
-    world.stage("a", Stage::Provisioned(release("2")));
+    world.stage("a", GroupHostStage::Provisioned(release("2")));
     world.now = 1599;
     assert!(given(&world.step(), "b").is_none());
     world.now = 1600;
@@ -271,7 +282,7 @@ fn a_canary_that_is_late_halts_the_rollout() {
     // An attempt that was asked for during the trial was this one.
     assert!(world.group.status.canary.as_ref().unwrap().attempt == 0);
     // It comes up after all: a person decides.
-    world.stage("a", Stage::Running(release("2")));
+    world.stage("a", GroupHostStage::Running(release("2")));
     assert_eq!(world.canary_state(), Some(CanaryState::Halted));
     world.group.spec.rollout.attempt = 1;
     world.step();
@@ -291,18 +302,19 @@ fn without_an_old_image_the_others_wait_on_after_a_halt() {
 fn a_place_of_a_canary_that_is_gone_is_free() {
     let mut world = World::new(Some(2), &["a", "b", "c", "d"]);
     let step = world.golden("2");
-    let tries = |step: &Step| {
+    let tries = |step: &GroupStep| {
         ["a", "b", "c", "d"].map(|host| step.gives.contains_key(host) && given(step, host) == Some(release("2")))
     };
     assert_eq!(tries(&step), [true, true, false, false]);
     world.hosts.retain(|host| host.name != "a");
     assert_eq!(tries(&world.step()), [false, true, true, false]);
-    let step = world.stage("b", Stage::Foreign(Why::new(Reason::OwnImage, "spec.image is somebody's own")));
+    let step = world
+        .stage("b", GroupHostStage::Foreign(GroupWait::new(GroupWaitReason::OwnImage, "spec.image is somebody's own")));
     assert_eq!(tries(&step), [false, false, true, true]);
     // One that was running has shown what it was to show.
-    world.stage("c", Stage::Running(release("2")));
+    world.stage("c", GroupHostStage::Running(release("2")));
     world.hosts.retain(|host| host.name != "c");
-    let step = world.stage("d", Stage::Running(release("2")));
+    let step = world.stage("d", GroupHostStage::Running(release("2")));
     assert_eq!((world.canary_state(), step.gives.len()), (Some(CanaryState::Promoted), 0));
 }
 
@@ -321,7 +333,7 @@ fn a_withdrawn_release_is_given_to_nobody_who_follows_the_stream() {
     assert!(world.canary_state().is_none() && given(&step, "a") != Some(release("2")));
     assert_eq!(given(&world.golden("1"), "a"), Some(release("1")));
     // Who names it may have it.
-    world.group.spec.image.track = Track::Pinned;
+    world.group.spec.image.track = ReleaseTrack::Pinned;
     world.group.spec.image.release = "2".into();
     world.group.spec.rollout.mode = RolloutMode::All;
     assert_eq!(given(&world.step(), "a"), Some(release("2")));
@@ -332,7 +344,7 @@ fn a_withdrawn_release_is_given_to_nobody_who_follows_the_stream() {
 fn restore_goes_back_and_stays_until_it_is_taken_away() {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
-    world.stage("a", Stage::Running(release("2")));
+    world.stage("a", GroupHostStage::Running(release("2")));
     let entry = world.group.status.history.iter().find(|entry| entry.image == release("1")).unwrap().entry;
     world.by = "bob";
     world.group.spec.restore = Some(Restore { entry });
@@ -358,7 +370,7 @@ fn restore_goes_back_and_stays_until_it_is_taken_away() {
 fn a_halt_outlasts_a_restore() {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
-    world.stage("a", Stage::Installing(release("2")));
+    world.stage("a", GroupHostStage::Installing(release("2")));
     world.stage("a", failed("2", 1002));
     let entry = world.group.status.history[0].entry;
     world.group.spec.restore = Some(Restore { entry });
@@ -377,23 +389,23 @@ fn a_halt_outlasts_a_restore() {
 fn hosts_that_are_silent_are_no_canaries_and_those_that_run_are() {
     let mut world = World::new(Some(2), &["a", "b", "c", "d", "e"]);
     for name in ["a", "b"] {
-        world.host(name).stage = Stage::Provisioned(release("2"));
+        world.host(name).stage = GroupHostStage::Provisioned(release("2"));
     }
-    world.host("c").stage = Stage::Installing(release("2"));
+    world.host("c").stage = GroupHostStage::Installing(release("2"));
     let step = world.golden("2");
     assert_eq!((given(&step, "d"), given(&step, "e")), (Some(release("2")), None), "one place is left");
     let canaries = |world: &World| -> Vec<String> {
         world.group.status.canary.iter().flat_map(|canary| &canary.hosts).map(|host| host.name.clone()).collect()
     };
     assert_eq!(canaries(&world), ["c", "d"]);
-    world.stage("a", Stage::Running(release("2")));
+    world.stage("a", GroupHostStage::Running(release("2")));
     assert_eq!(canaries(&world), ["c", "d", "a"]);
-    world.stage("c", Stage::Running(release("2")));
+    world.stage("c", GroupHostStage::Running(release("2")));
     assert_eq!(world.canary_state(), Some(CanaryState::Promoted));
     let by =
         |host: &str| world.group.status.history.iter().find(|entry| entry.host == host).map(|entry| entry.by.clone());
     assert_eq!(by("c").as_deref(), Some("boot image policy, as a canary"));
-    world.host("e").stage = Stage::Running(release("3"));
+    world.host("e").stage = GroupHostStage::Running(release("3"));
     world.step();
     let entry = world.group.status.history.iter().find(|entry| entry.host == "e").unwrap();
     assert_eq!(entry.by, "found with it", "nobody here gave it");
@@ -411,7 +423,7 @@ fn what_is_held_stands_still_and_hosts_get_what_the_group_has() {
         assert_eq!((status, reason.as_str()), (ConditionStatus::False, "Held"));
         assert!(message.contains("managed-boot-images=false"), "{message}");
         // Who names an image himself has it.
-        world.group.spec.image.track = Track::Pinned;
+        world.group.spec.image.track = ReleaseTrack::Pinned;
         world.group.spec.image.release = "3".into();
         assert_eq!(given(&world.step(), "a"), Some(release("3")));
     }
@@ -419,16 +431,16 @@ fn what_is_held_stands_still_and_hosts_get_what_the_group_has() {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
     world.held = Some("an upgrade is under way");
-    let step = world.stage("a", Stage::Running(release("2")));
+    let step = world.stage("a", GroupHostStage::Running(release("2")));
     assert_eq!((given(&step, "b"), world.canary_state()), (Some(release("1")), Some(CanaryState::Trying)));
     world.held = None;
     assert_eq!(given(&world.step(), "b"), Some(release("2")));
     // A canary that is not installed yet, or failed, gets what the group has.
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
-    world.stage("a", Stage::Installing(release("2")));
+    world.stage("a", GroupHostStage::Installing(release("2")));
     world.held = Some("it has the label firesteel.dev/managed-boot-images=false");
-    for stage in [failed("2", 1002), Stage::ToInstall] {
+    for stage in [failed("2", 1002), GroupHostStage::ToInstall] {
         let step = world.stage("a", stage);
         assert_eq!((given(&step, "a"), given(&step, "b")), (Some(release("1")), Some(release("1"))));
     }
@@ -443,11 +455,11 @@ fn what_is_held_stands_still_and_hosts_get_what_the_group_has() {
 /// Nobody is late with what stood still; what came up, or failed, meanwhile counts.
 #[test]
 fn a_trial_goes_on_where_it_was_held() {
-    let held = |name: &str, next: Stage| {
+    let held = |name: &str, next: GroupHostStage| {
         let mut world = World::new(Some(2), &["a", "b"]);
         world.golden("2");
         for host in ["a", "b"] {
-            world.stage(host, Stage::Installing(release("2")));
+            world.stage(host, GroupHostStage::Installing(release("2")));
         }
         world.held = Some("an upgrade is under way");
         world.stage(name, next);
@@ -456,8 +468,8 @@ fn a_trial_goes_on_where_it_was_held() {
         world.held = None;
         world
     };
-    let mut world = held("a", Stage::Running(release("2")));
-    world.host("a").stage = Stage::ToInstall;
+    let mut world = held("a", GroupHostStage::Running(release("2")));
+    world.host("a").stage = GroupHostStage::ToInstall;
     let step = world.step();
     let canary = world.group.status.canary.clone().unwrap();
     let running: Vec<bool> = canary.hosts.iter().map(|host| host.running).collect();
@@ -476,10 +488,10 @@ fn a_trial_goes_on_where_it_was_held() {
 fn a_pin_that_is_wrong_is_told_and_not_an_older_halt() {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
-    world.stage("a", Stage::Installing(release("2")));
+    world.stage("a", GroupHostStage::Installing(release("2")));
     world.stage("a", failed("2", 1002));
     assert!(world.condition(CANARY_HALTED).0 == true.into());
-    world.group.spec.image.track = Track::Pinned;
+    world.group.spec.image.track = ReleaseTrack::Pinned;
     world.group.spec.image.release = "7".into();
     let step = world.step();
     assert!(why(&step, "b").contains("no verified disk image 7"), "{}", why(&step, "b"));
@@ -511,7 +523,8 @@ fn each_host_that_gets_nothing_is_named_with_its_reason() {
     world.host("big").sector_bytes = Some(4096);
     world.host("fought").is_fought = true;
     world.host("off").not_ready = Some("its spec.online is false".into());
-    world.host("theirs").stage = Stage::Foreign(Why::new(Reason::NotToInstall, "it belongs to Metal3Machine m"));
+    world.host("theirs").stage =
+        GroupHostStage::Foreign(GroupWait::new(GroupWaitReason::NotToInstall, "it belongs to Metal3Machine m"));
     world.contested.insert("contested".into(), vec!["others".into()]);
     let wait = [
         ("arm", "OtherArchitecture", "it is aarch64"),
@@ -556,7 +569,7 @@ fn of_thousands_of_hosts_those_are_named_that_need_somebody() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::new(Some(1), &names);
     let url = format!("http://theirs/{}", "x".repeat(5000));
-    world.host("h1999").stage = Stage::Foreign(Why::new(Reason::OwnImage, url));
+    world.host("h1999").stage = GroupHostStage::Foreign(GroupWait::new(GroupWaitReason::OwnImage, url));
     world.golden("2");
     let told = &world.group.status.skipped_hosts;
     assert_eq!((told.len(), told[0].name.as_str()), (SKIPPED_HOSTS_MAX, "h1999"));
@@ -568,7 +581,7 @@ fn of_thousands_of_hosts_those_are_named_that_need_somebody() {
 #[test]
 fn the_forms_of_images_are_remembered_as_long_as_the_images() {
     let mut world = World::new(Some(1), &["a"]);
-    let form = Entry {
+    let form = CatalogueImage {
         sector_bytes: 4096,
         image: ImageReference { digest: "2-4K".into(), ..release("2") },
         ..entry("stable", "2", X86_64)
@@ -578,7 +591,7 @@ fn the_forms_of_images_are_remembered_as_long_as_the_images() {
     world.golden("2");
     let forms = BTreeMap::from([("2-4k".to_owned(), release("2").digest)]);
     assert_eq!(world.group.status.other_forms, forms, "of the canary's image");
-    world.stage("a", Stage::Running(release("2")));
+    world.stage("a", GroupHostStage::Running(release("2")));
     world.entries.retain(|known| known.image.release != "2");
     world.golden("3");
     assert_eq!(world.group.status.other_forms, forms, "history names it");
@@ -623,12 +636,12 @@ fn a_host_waits_for_an_image_that_suits_the_sectors_of_its_disk() {
     let step = world.step();
     assert!(why(&step, "a").contains("4096"), "{}", why(&step, "a"));
     assert_eq!((given(&step, "b"), given(&step, "c")), (Some(release("1")), Some(release("1"))));
-    let form = Entry {
+    let form = CatalogueImage {
         sector_bytes: 4096,
         image: ImageReference { digest: "1-4k".into(), ..release("1") },
         ..entry("stable", "1", X86_64)
     };
-    world.entries.push(Entry { is_verified: false, ..form.clone() });
+    world.entries.push(CatalogueImage { is_verified: false, ..form.clone() });
     assert!(why(&world.step(), "a").contains("4096"), "it is not here yet");
     world.entries.pop();
     world.entries.push(form);
@@ -644,7 +657,7 @@ fn groups_that_select_the_same_hosts_name_each_other_and_give_them_nothing() {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     };
     let (both, only) = (labels(&[("role", "worker"), ("rack", "1")]), labels(&[("role", "worker")]));
-    let hosts = [Member { name: "a", labels: &both }, Member { name: "b", labels: &only }];
+    let hosts = [GroupMember { name: "a", labels: &both }, GroupMember { name: "b", labels: &only }];
     let mut found = contested(&[("workers", &one), ("rack1", &two), ("infra", &three)], &hosts);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["rack1", "workers"]);
     assert_eq!(found["rack1"], Contested::from([("a".to_owned(), vec!["workers".to_owned()])]));
@@ -661,7 +674,7 @@ fn groups_that_select_the_same_hosts_name_each_other_and_give_them_nothing() {
 #[test]
 fn history_tells_of_group_and_hosts_and_is_bounded() {
     let mut world = World::new(None, &["a"]);
-    world.stage("a", Stage::Running(release("1")));
+    world.stage("a", GroupHostStage::Running(release("1")));
     let entries: Vec<_> =
         world.group.status.history.iter().map(|entry| (entry.host.as_str(), entry.by.as_str(), entry.entry)).collect();
     assert_eq!(entries, [("", POLICY, 1), ("a", POLICY, 2)]);
@@ -670,7 +683,7 @@ fn history_tells_of_group_and_hosts_and_is_bounded() {
     for round in 0..50 {
         let name = ["1", "2", "3"][round % 3];
         for host in &mut world.hosts {
-            host.stage = Stage::Running(release(name));
+            host.stage = GroupHostStage::Running(release(name));
         }
         world.now += 1;
         world.golden(name);
@@ -736,8 +749,8 @@ fn edit() -> impl Strategy<Value = Edit> {
 
 struct Model {
     world: World,
-    away: Vec<HostSeen>,
-    gives: BTreeMap<String, Give>,
+    away: Vec<GroupHostInputs>,
+    gives: BTreeMap<String, ImageAssignment>,
     /// The trial that halted last.
     halted: Option<Canary>,
 }
@@ -754,33 +767,40 @@ impl Model {
         world.now += 1;
         let now = at(world.now);
         let name = |host: usize| ["a", "b", "c", "d", "e", "f"][host];
-        let mut on_host = |host: usize, next: &dyn Fn(&Stage, Option<&ImageReference>) -> Option<Stage>| {
-            let given = match self.gives.get(name(host)) {
-                Some(Give::Image(image)) => Some(image),
-                _ => None,
+        let mut on_host =
+            |host: usize, next: &dyn Fn(&GroupHostStage, Option<&ImageReference>) -> Option<GroupHostStage>| {
+                let given = match self.gives.get(name(host)) {
+                    Some(ImageAssignment::Image(image)) => Some(image),
+                    _ => None,
+                };
+                if let Some(host) = world.hosts.iter_mut().find(|known| known.name == name(host))
+                    && let Some(stage) = next(&host.stage, given)
+                {
+                    host.stage = stage;
+                }
             };
-            if let Some(host) = world.hosts.iter_mut().find(|known| known.name == name(host))
-                && let Some(stage) = next(&host.stage, given)
-            {
-                host.stage = stage;
-            }
-        };
         match edit {
             Edit::Golden(which) => world.group.status.golden = Some(world.entries[*which].image.clone()),
             Edit::Go(host) => on_host(*host, &|stage, given| match stage {
-                Stage::ToInstall | Stage::Failed { .. } => given.cloned().map(Stage::Installing),
-                Stage::Installing(image) => Some(Stage::Provisioned(image.clone())),
-                Stage::Provisioned(image) => Some(Stage::Running(image.clone())),
-                Stage::Running(_) | Stage::Foreign(_) => None,
+                GroupHostStage::ToInstall | GroupHostStage::Failed { .. } => {
+                    given.cloned().map(GroupHostStage::Installing)
+                }
+                GroupHostStage::Installing(image) => Some(GroupHostStage::Provisioned(image.clone())),
+                GroupHostStage::Provisioned(image) => Some(GroupHostStage::Running(image.clone())),
+                GroupHostStage::Running(_) | GroupHostStage::Foreign(_) => None,
             }),
             Edit::Fail(host) => on_host(*host, &|stage, _| match stage {
-                Stage::Installing(image) => {
-                    Some(Stage::Failed { image: image.clone(), message: "no".into(), at: now, is_on_disk: false })
-                }
+                GroupHostStage::Installing(image) => Some(GroupHostStage::Failed {
+                    image: image.clone(),
+                    message: "no".into(),
+                    at: now,
+                    is_on_disk: false,
+                }),
                 _ => None,
             }),
             Edit::Reinstall(host) => on_host(*host, &|stage, _| {
-                matches!(stage, Stage::Running(_) | Stage::Provisioned(_)).then_some(Stage::ToInstall)
+                matches!(stage, GroupHostStage::Running(_) | GroupHostStage::Provisioned(_))
+                    .then_some(GroupHostStage::ToInstall)
             }),
             Edit::Leave(host) => {
                 if let Some(index) = world.hosts.iter().position(|known| known.name == name(*host)) {
@@ -845,8 +865,8 @@ impl Model {
         for host in &world.hosts {
             assert_eq!(step.gives.contains_key(&host.name), host.stage.is_open(), "who is provisioned is never named");
             match step.gives.get(&host.name) {
-                Some(Give::Wait(why)) => assert!(!why.message.is_empty()),
-                Some(Give::Image(given)) => {
+                Some(ImageAssignment::Wait(why)) => assert!(!why.message.is_empty()),
+                Some(ImageAssignment::Image(given)) => {
                     assert!(!world.contested.contains_key(&host.name), "nothing for who is contested");
                     let entry = world.entries.iter().find(|entry| entry.image == *given).unwrap();
                     assert!(
@@ -867,7 +887,7 @@ impl Model {
             let chosen = canary.hosts.iter().map(|host| &host.name).any(|name| is_open(name) && !tried(name));
             assert!(!chosen || canary.hosts.len() <= rollout.canaries(), "{canary:?}");
             for (name, give) in &step.gives {
-                let gets = *give == Give::Image(canary.image.clone());
+                let gets = *give == ImageAssignment::Image(canary.image.clone());
                 assert!(!gets || canary.hosts.iter().any(|host| host.name == *name), "{name} is no canary");
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use firesteel_plan::{
-    policy::{Decision, SetKey, SetKind, Skip, SkipReason},
-    skew::{Decided, Minimum, Recorded, Rhel, Seen, Upgradeable, decide, ocp, rhcos},
+    policy::{SetDecision, SetKey, SetKind, SkipReason, SkippedSet},
+    skew::{MinimumVersions, Recorded, Rhel, SkewDecision, SkewInputs, Upgradeable, decide, ocp, rhcos},
 };
 use firesteel_resources::{
     machine_configuration::{KIND, ManagedBootImages, SkewEnforcement, SkewMode},
@@ -22,27 +22,27 @@ fn key(name: &str) -> SetKey {
 struct World {
     wanted: Option<SkewEnforcement>,
     effective: ManagedBootImages,
-    sets: Vec<(&'static str, Decision, &'static str)>,
+    sets: Vec<(&'static str, SetDecision, &'static str)>,
     recorded: Recorded,
-    minimum: Minimum,
+    minimum: MinimumVersions,
     /// A set of Cluster API.
-    of_cluster_api: Option<Decision>,
+    of_cluster_api: Option<SetDecision>,
 }
 
 impl World {
-    fn new(sets: &[(&'static str, Decision, &'static str)]) -> Self {
+    fn new(sets: &[(&'static str, SetDecision, &'static str)]) -> Self {
         let effective = ManagedBootImages::effective(None);
         Self {
             wanted: None,
             effective,
             sets: sets.to_vec(),
             recorded: Recorded::default(),
-            minimum: Minimum::default(),
+            minimum: MinimumVersions::default(),
             of_cluster_api: None,
         }
     }
 
-    fn look(&mut self) -> Decided {
+    fn look(&mut self) -> SkewDecision {
         let own = self.sets.iter().map(|(name, decision, _)| (key(name), decision.clone()));
         let of_cluster_api = self.of_cluster_api.clone();
         let others =
@@ -52,7 +52,7 @@ impl World {
         let releases: BTreeMap<SetKey, String> =
             known.map(|(name, _, release)| (key(name), (*release).to_owned())).collect();
         let decided = decide(
-            &Seen {
+            &SkewInputs {
                 wanted: self.wanted.as_ref(),
                 effective: &self.effective,
                 decisions: &decisions,
@@ -70,11 +70,11 @@ fn wanted(value: Value) -> Option<SkewEnforcement> {
     Some(serde_json::from_value(value).unwrap())
 }
 
-fn skipped() -> Decision {
-    Decision::Skip(Skip { reason: SkipReason::Owned, message: "m".into() })
+fn skipped() -> SetDecision {
+    SetDecision::Skip(SkippedSet { reason: SkipReason::Owned, message: "m".into() })
 }
 
-fn refusal(decided: &Decided) -> &str {
+fn refusal(decided: &SkewDecision) -> &str {
     match &decided.upgradeable {
         Upgradeable::No(message) => message,
         other => panic!("{other:?}"),
@@ -127,12 +127,12 @@ fn versions_are_read_in_both_styles() {
 
 #[test]
 fn none_is_no_check() {
-    let mut world = World { wanted: wanted(json!({"mode": "None"})), ..World::new(&[("a", Decision::Done, OLD)]) };
+    let mut world = World { wanted: wanted(json!({"mode": "None"})), ..World::new(&[("a", SetDecision::Done, OLD)]) };
     let decided = world.look();
     assert_eq!(decided.status.mode, SkewMode::None);
     assert!(matches!(decided.upgradeable, Upgradeable::NotChecked(_)));
     // Releases of a stream that has no minimum cannot be held against one.
-    let decided = World::new(&[("a", Decision::Done, "44.20260705.3.0")]).look();
+    let decided = World::new(&[("a", SetDecision::Done, "44.20260705.3.0")]).look();
     assert!(decided.status.mode == SkewMode::None && matches!(decided.upgradeable, Upgradeable::NotChecked(_)));
 }
 
@@ -160,27 +160,27 @@ fn a_person_states_a_version_that_is_held_against_the_minimum() {
 
 #[test]
 fn automatically_the_version_advances_when_all_are_done_and_goes_back_for_a_skip() {
-    let behind = Decision::Patch { reference: None, stub: true };
-    let mut world = World::new(&[("a", behind.clone(), OLD), ("b", Decision::Done, NEW)]);
+    let behind = SetDecision::Patch { reference: None, stub: true };
+    let mut world = World::new(&[("a", behind.clone(), OLD), ("b", SetDecision::Done, NEW)]);
     let decided = world.look();
-    let version = |decided: &Decided| decided.status.automatic.as_ref().unwrap().rhcos_version.clone().unwrap();
+    let version = |decided: &SkewDecision| decided.status.automatic.as_ref().unwrap().rhcos_version.clone().unwrap();
     assert_eq!((decided.status.mode, version(&decided).as_str()), (SkewMode::Automatic, OLD));
     let message = refusal(&decided);
     assert!(message.contains("hostgroups.firesteel.dev/rack/a at 48.84.202109241901-0"), "{message}");
     assert!(message.contains("4.13.0 (RHCOS 9.2)") && !message.contains("rack/b"), "{message}");
-    world.sets = vec![("a", Decision::Done, NEW), ("b", Decision::Done, NEW)];
+    world.sets = vec![("a", SetDecision::Done, NEW), ("b", SetDecision::Done, NEW)];
     let decided = world.look();
     assert_eq!(version(&decided), NEW);
     assert!(matches!(&decided.upgradeable, Upgradeable::Yes(message) if message.contains(NEW)));
     // One that is behind again, or wrong, takes nothing back.
-    world.sets[0].1 = Decision::Degraded("x".into());
+    world.sets[0].1 = SetDecision::Degraded("x".into());
     assert_eq!(version(&world.look()), NEW);
     world.sets[0].1 = skipped();
     let decided = world.look();
     assert_eq!(version(&decided), OLD);
     assert!(refusal(&decided).contains("status.skippedBootImages"));
     // A deliberate exclusion is none.
-    world.sets[0].1 = Decision::Skip(Skip { reason: SkipReason::OtherSystem, message: "m".into() });
+    world.sets[0].1 = SetDecision::Skip(SkippedSet { reason: SkipReason::OtherSystem, message: "m".into() });
     assert_eq!(version(&world.look()), NEW);
 }
 
@@ -188,10 +188,10 @@ fn automatically_the_version_advances_when_all_are_done_and_goes_back_for_a_skip
 #[test]
 fn a_set_of_cluster_api_pins_no_version() {
     for reason in [SkipReason::TemplateNotHere, SkipReason::Owned, SkipReason::OptedOut] {
-        let mut world = World::new(&[("a", Decision::Done, OLD)]);
-        world.of_cluster_api = Some(Decision::Skip(Skip { reason, message: "m".into() }));
+        let mut world = World::new(&[("a", SetDecision::Done, OLD)]);
+        world.of_cluster_api = Some(SetDecision::Skip(SkippedSet { reason, message: "m".into() }));
         assert_eq!(world.look().recorded.reached, OLD);
-        world.sets = vec![("a", Decision::Done, NEW)];
+        world.sets = vec![("a", SetDecision::Done, NEW)];
         let decided = world.look();
         assert_eq!(decided.recorded.reached, NEW);
         assert!(matches!(decided.upgradeable, Upgradeable::Yes(_)), "{:?}", decided.upgradeable);
@@ -205,14 +205,14 @@ fn a_set_of_cluster_api_pins_no_version() {
 
 #[test]
 fn the_minimum_is_the_operators_to_set() {
-    let of = |text: &str| text.parse::<Minimum>();
-    let default = Minimum::default();
+    let of = |text: &str| text.parse::<MinimumVersions>();
+    let default = MinimumVersions::default();
     for (text, minimum) in [
-        ("4.16.1", Minimum { ocp: [4, 16, 1], ..default }),
-        ("9.4", Minimum { rhcos: Rhel { major: 9, minor: 4 }, ..default }),
-        (NEW, Minimum { rhcos: Rhel { major: 9, minor: 6 }, ..default }),
-        (OLD, Minimum { rhcos: Rhel { major: 8, minor: 4 }, ..default }),
-        ("4.16.1, 9.4", Minimum { ocp: [4, 16, 1], rhcos: Rhel { major: 9, minor: 4 } }),
+        ("4.16.1", MinimumVersions { ocp: [4, 16, 1], ..default }),
+        ("9.4", MinimumVersions { rhcos: Rhel { major: 9, minor: 4 }, ..default }),
+        (NEW, MinimumVersions { rhcos: Rhel { major: 9, minor: 6 }, ..default }),
+        (OLD, MinimumVersions { rhcos: Rhel { major: 8, minor: 4 }, ..default }),
+        ("4.16.1, 9.4", MinimumVersions { ocp: [4, 16, 1], rhcos: Rhel { major: 9, minor: 4 } }),
     ] {
         assert_eq!(of(text), Ok(minimum), "{text}");
         assert_eq!(of(&String::from(minimum)), Ok(minimum), "{text}");
@@ -224,7 +224,7 @@ fn the_minimum_is_the_operators_to_set() {
         assert!(of(twice).is_err_and(|error| error.to_string().contains("give one")), "{twice}");
     }
     // It decides, whoever states the version.
-    let mut world = World { minimum: of("9.8").unwrap(), ..World::new(&[("a", Decision::Done, NEW)]) };
+    let mut world = World { minimum: of("9.8").unwrap(), ..World::new(&[("a", SetDecision::Done, NEW)]) };
     assert!(refusal(&world.look()).contains("4.13.0 (RHCOS 9.8)"));
     world.wanted = wanted(json!({"mode": "Manual", "manual": {"mode": "OCPVersion", "ocpVersion": "4.16.0"}}));
     assert!(matches!(world.look().upgradeable, Upgradeable::Yes(_)));
@@ -234,9 +234,9 @@ fn the_minimum_is_the_operators_to_set() {
 
 #[test]
 fn where_not_all_is_managed_the_version_of_the_installation_counts() {
-    let mut world = World::new(&[("a", Decision::Done, OLD)]);
+    let mut world = World::new(&[("a", SetDecision::Done, OLD)]);
     world.look();
-    world.sets = vec![("a", Decision::Done, NEW)];
+    world.sets = vec![("a", SetDecision::Done, NEW)];
     assert_eq!(world.look().recorded.reached, NEW);
     world.effective = ManagedBootImages::effective(Some(&ManagedBootImages { machine_managers: Some(Vec::new()) }));
     let decided = world.look();

@@ -2,8 +2,8 @@
 
 use firesteel_plan::{
     HostMemory,
-    admission::{AT_ONCE, Offer, Slots, Standing},
-    host::{Admitted, standing},
+    admission::{AT_ONCE, SlotDemand, SlotOffer, Slots},
+    host::{HeldSlot, standing},
 };
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S};
 
@@ -43,7 +43,7 @@ impl Fleet {
         let deletes = world.seen.host.metadata.deletion_timestamp.is_some();
         world.seen.slot = self.slots.offer(&id, world.memory().admitted.is_some(), deletes);
         world.step();
-        let _woken = self.slots.settle(&id, standing(world.memory(), &world.seen), deletes);
+        let _woken = self.slots.update_slot(&id, standing(world.memory(), &world.seen), deletes);
         if world.gone {
             let _woken = self.slots.forget(&id);
         }
@@ -93,7 +93,7 @@ fn the_twenty_first_host_is_delayed_and_begins_when_one_ends() {
 fn a_host_that_waits_for_its_next_try_keeps_nobody_out() {
     let mut fleet = Fleet::new(21);
     for world in &mut fleet.worlds[..20] {
-        world.seen.user_data = firesteel_plan::host::UserDataSeen::Missing;
+        world.seen.user_data = firesteel_plan::host::UserDataInputs::Missing;
     }
     fleet.go_on();
     assert!(
@@ -144,7 +144,7 @@ fn after_a_start_the_hosts_at_work_go_first() {
     assert_eq!(fleet.delayed(), [20, 21]);
     fleet.slots = Slots::new(AT_ONCE);
     fleet.step(21);
-    assert_eq!(fleet.worlds[21].seen.slot, Offer::NotCounted);
+    assert_eq!(fleet.worlds[21].seen.slot, SlotOffer::NotCounted);
     fleet.slots.expect(0..22);
     for id in (0..22).rev() {
         fleet.step(id);
@@ -158,11 +158,11 @@ fn after_a_start_the_hosts_at_work_go_first() {
 fn a_paused_host_counts_for_no_slot_and_stands_in_no_line() {
     let mut world = World::new();
     let since = world.now;
-    let busy = HostMemory { admitted: Some(Admitted { since, resumed: false }), ..HostMemory::default() };
+    let busy = HostMemory { admitted: Some(HeldSlot { since, resumed: false }), ..HostMemory::default() };
     let waiting = HostMemory { delayed: Some(since), ..HostMemory::default() };
     let idle = HostMemory::default();
     let stand = |world: &World| [&busy, &waiting, &idle].map(|memory| standing(memory, &world.seen));
-    assert_eq!(stand(&world), [Standing::Busy, Standing::Waiting { since }, Standing::Idle]);
+    assert_eq!(stand(&world), [SlotDemand::Busy, SlotDemand::Waiting { since }, SlotDemand::Idle]);
     world.annotate("baremetalhost.metal3.io/paused", "");
-    assert_eq!(stand(&world), [Standing::Idle; 3]);
+    assert_eq!(stand(&world), [SlotDemand::Idle; 3]);
 }

@@ -1,6 +1,6 @@
 //! Hardware that a host's owner describes.
 
-use firesteel_plan::Effect;
+use firesteel_plan::HostEffect;
 use firesteel_resources::bare_metal_host::{InspectionMode, annotations};
 
 use crate::world::World;
@@ -27,11 +27,11 @@ fn a_description_is_taken_where_nothing_is_known_or_nobody_inspects() {
         world.annotate(annotations::HARDWARE_DETAILS, HARDWARE);
         world.step();
         let case = format!("inspected {is_inspected}, disabled {is_disabled}");
-        let taken = world.count(|effect| matches!(effect, Effect::SupplyHardware { .. }));
+        let taken = world.count(|effect| matches!(effect, HostEffect::SupplyHardware { .. }));
         assert_eq!(taken, usize::from(is_taken), "{case}");
         let shown = world.seen.host.status.as_ref().and_then(|status| status.hardware.as_ref());
         assert_eq!(shown.is_some_and(|shown| shown.ram_mebibytes == 4096), is_taken, "{case}");
         let key = annotations::HARDWARE_DETAILS.to_owned();
-        assert_eq!(world.count(|effect| *effect == Effect::RemoveAnnotation { key: key.clone() }), 1, "{case}");
+        assert_eq!(world.count(|effect| *effect == HostEffect::RemoveAnnotation { key: key.clone() }), 1, "{case}");
     }
 }

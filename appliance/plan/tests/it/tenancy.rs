@@ -1,6 +1,6 @@
 //! Whose data the disks of a host may hold, and what is remembered of it.
 
-use firesteel_plan::{Effect, disk::Method};
+use firesteel_plan::{HostEffect, disk::CleaningMethod};
 use firesteel_resources::{
     RootDeviceHints,
     bare_metal_host::{ProvisioningState as S, annotations},
@@ -71,7 +71,7 @@ fn a_tombstone_names_the_disk_where_a_tenant_can_have_left_data_on_that_one_alon
         world.run();
         assert!(world.gone, "{}", world.reason());
         let named = world.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Tombstone { disk, of_tenant: true, .. } => Some(disk.as_ref().map(|disk| disk.serial.as_str())),
+            HostEffect::Tombstone { disk, of_tenant: true, .. } => Some(disk.as_ref().map(|disk| disk.serial.as_str())),
             _ => None,
         });
         assert_eq!(named, Some(expected));
@@ -87,7 +87,7 @@ fn a_clearing_of_metadata_that_is_stopped_leaves_no_note_of_an_erasure() {
     book(&mut world, None);
     world.edit(|host| host.spec.image = None);
     let plan = run_to_erase(&mut world);
-    assert_eq!((plan.method, serials(&plan.disks)), (Method::Metadata, vec!["A", "DATA"]));
+    assert_eq!((plan.method, serials(&plan.disks)), (CleaningMethod::Metadata, vec!["A", "DATA"]));
     world.pass(10);
     book(&mut world, Some("one"));
     world.edit(|host| host.spec.image = wanted);

@@ -2,7 +2,7 @@
 //! the host for something else meanwhile.
 
 use firesteel_plan::host::{BmcAction, PlanKind};
-use firesteel_plan::{Effect, disk::Method, host::Work};
+use firesteel_plan::{HostEffect, disk::CleaningMethod, host::AgentWork};
 use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
 
 use crate::world::{World, disk, image, with_work};
@@ -24,9 +24,9 @@ fn erasing() -> World {
             world.hello();
         }
         let step = world.step();
-        if step.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Erase(_), .. })) {
+        if step.effects.iter().any(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Erase(_), .. })) {
             // The first of the disks is overwritten.
-            let overwrites = Work::Running { step: "erase-disk".into(), activity: "overwrite".into(), percent: 5 };
+            let overwrites = AgentWork::Running { step: "erase-disk".into(), activity: "overwrite".into(), percent: 5 };
             with_work(&mut world, overwrites);
             world.agent().cleaned.clear();
             world.agent().cannot_stop = Some(SECURE_ERASE.into());
@@ -61,11 +61,11 @@ fn orders(world: &World) -> usize {
     let takes = |action: BmcAction| {
         !matches!(action, BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack)
     };
-    world.count(|effect| matches!(effect, Effect::Bmc(call) if takes(call.action)))
+    world.count(|effect| matches!(effect, HostEffect::Bmc(call) if takes(call.action)))
 }
 
 fn aborts(world: &World) -> usize {
-    world.count(|effect| matches!(effect, Effect::AbortAgent { .. }))
+    world.count(|effect| matches!(effect, HostEffect::AbortAgent { .. }))
 }
 
 /// The drive has ended, and the agent boots again as it was told to.
@@ -207,6 +207,7 @@ fn an_agent_that_was_told_to_stop_is_given_up_in_the_end() {
     minutes(&mut world, 800, false);
     world.run();
     assert!(orders(&world) > 0 && world.state() == S::Provisioned, "{:?} {}", world.state(), world.reason());
-    let erasures = |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Erase(erase), .. } if erase.method == Method::Full);
+    let is_full = |plan: &PlanKind| matches!(plan, PlanKind::Erase(erase) if erase.method == CleaningMethod::Full);
+    let erasures = |effect: &HostEffect| matches!(effect, HostEffect::IssuePlan { plan, .. } if is_full(plan));
     assert_eq!(world.count(erasures), 0);
 }

@@ -1,9 +1,9 @@
 //! What an erasure is called: by proof, or unverified with what was not seen.
 
 use firesteel_plan::{
-    Effect,
-    disk::{Cleaned, Grade, Method},
-    host::{BmcAction, PlanKind, Power, WipeVerdict, Work},
+    HostEffect,
+    disk::{CleaningMethod, CleaningProof, Grade},
+    host::{AgentWork, BmcAction, HostPower, PlanKind, WipeVerdict},
 };
 use firesteel_resources::{
     ObjectReference,
@@ -54,14 +54,14 @@ fn run_to_receipts(world: &mut World) {
         }
         let step = world.step();
         let erase = step.effects.iter().find_map(|effect| match effect {
-            Effect::IssuePlan { number, plan: PlanKind::Erase(erase), .. } => Some((*number, erase.clone())),
+            HostEffect::IssuePlan { number, plan: PlanKind::Erase(erase), .. } => Some((*number, erase.clone())),
             _ => None,
         });
         if let Some((number, erase)) = erase {
-            let purged = |disk| Cleaned {
+            let purged = |disk| CleaningProof {
                 by: "sanitize-crypto".into(),
                 grade: Grade::Purge,
-                ..cleaned(number, disk, Method::Full)
+                ..cleaned(number, disk, CleaningMethod::Full)
             };
             world.agent().cleaned = erase.disks.iter().map(purged).collect();
             return;
@@ -134,7 +134,7 @@ fn an_erasure_is_proven_where_all_was_seen() {
     assert_eq!(condition(&world, "DisksErased").unwrap().1, "Erased");
     assert_eq!(condition(&world, "WipeUnverified"), None);
     assert!(world.memory().wipe.is_none() && world.memory().tenant.is_none());
-    let end = |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::PowerOff, .. });
+    let end = |effect: &HostEffect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::PowerOff, .. });
     assert!(world.count(end) > 0);
 }
 
@@ -161,7 +161,7 @@ fn a_host_that_is_seen_off_too_late_is_unverified() {
     run_to_end(&mut world);
     assert!(world.agent().left, "{}", world.reason());
     world.pass(62);
-    world.seen.bmc.power = Power::Off;
+    world.seen.bmc.power = HostPower::Off;
     run_to_available(&mut world);
     is_unverified(&world, "within 60 s");
 }
@@ -174,7 +174,7 @@ fn a_look_from_before_the_announcement_does_not_count() {
     world.agent_off_works = false;
     run_to_end(&mut world);
     world.bmc_works = false;
-    world.seen.bmc.power = Power::Off;
+    world.seen.bmc.power = HostPower::Off;
     run_to_available(&mut world);
     is_unverified(&world, "no route");
 }
@@ -184,7 +184,7 @@ fn a_look_from_before_the_announcement_does_not_count() {
 fn a_host_that_is_off_before_its_agent_says_good_bye_is_unverified() {
     let mut world = released(World::new());
     run_to_receipts(&mut world);
-    world.seen.bmc.power = Power::Off;
+    world.seen.bmc.power = HostPower::Off;
     run_to_available(&mut world);
     is_unverified(&world, "did not show the host on");
     assert!(!world.agent().left, "its agent stays");
@@ -248,8 +248,8 @@ fn an_appliance_that_was_away_waits_for_the_good_bye() {
 #[test]
 fn the_receipts_hear_what_an_erasure_came_to_until_they_say_it() {
     let verdicts = |world: &World| -> Vec<WipeVerdict> {
-        let given = |effect: &Effect| match effect {
-            Effect::GradeReceipts(verdict) => Some(verdict.clone()),
+        let given = |effect: &HostEffect| match effect {
+            HostEffect::GradeReceipts(verdict) => Some(verdict.clone()),
             _ => None,
         };
         world.effects.iter().filter_map(given).collect()
@@ -287,8 +287,8 @@ fn a_host_that_was_detached_by_force_is_erased_again() {
     world.effects.clear();
     run_to_receipts(&mut world);
     assert!(world.memory().attempt > attempt, "after another cut");
-    let cuts =
-        |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::PowerOff { hard: true });
+    let off = BmcAction::PowerOff { hard: true };
+    let cuts = |effect: &HostEffect| matches!(effect, HostEffect::Bmc(call) if call.action == off);
     assert!(world.count(cuts) > 0);
 }
 
@@ -300,7 +300,7 @@ fn an_agent_that_does_not_say_good_bye_is_not_waited_for_long() {
         (|world| world.agent().rebooted = true, "went without a word"),
         (
             |world| {
-                let failed = Work::Failed { step: "power-off".into(), message: "no".into(), disk_changed: false };
+                let failed = AgentWork::Failed { step: "power-off".into(), message: "no".into(), disk_changed: false };
                 with_work(world, failed);
             },
             "could not: power-off: no",
@@ -375,7 +375,8 @@ fn a_process_that_dies_at_any_step_of_the_end_changes_nothing() {
             if step == dies_at {
                 world.seen.started_at = world.now;
                 let power = world.seen.bmc.power;
-                world.seen.bmc = firesteel_plan::host::BmcSeen { power, ..firesteel_plan::host::BmcSeen::default() };
+                world.seen.bmc =
+                    firesteel_plan::host::BmcInputs { power, ..firesteel_plan::host::BmcInputs::default() };
             }
             world.step();
         }
@@ -397,7 +398,11 @@ fn a_deletion_waits_for_the_end() {
             world.pass(5);
         }
         assert!(world.gone, "{:?} {}", world.state(), world.reason());
-        assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 0, "it was erased by its word");
+        assert_eq!(
+            world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })),
+            0,
+            "it was erased by its word"
+        );
     }
 }
 
@@ -413,7 +418,7 @@ fn a_host_that_was_booted_by_force_meanwhile_is_unverified() {
     world.step();
     run_to_available(&mut world);
     is_unverified(&world, "it booted again");
-    let resets = |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot);
+    let resets = |effect: &HostEffect| matches!(effect, HostEffect::Bmc(call) if call.action == BmcAction::NetBoot);
     assert!(world.count(resets) > 0);
 }
 
@@ -516,7 +521,7 @@ fn a_held_host_is_deleted_by_a_persons_word_alone() {
         world.pass(10);
         world.run();
         assert!(world.gone, "{:?} {}", world.state(), world.reason());
-        assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })) > 0, is_force);
+        assert_eq!(world.count(|effect| matches!(effect, HostEffect::Tombstone { .. })) > 0, is_force);
     }
 }
 

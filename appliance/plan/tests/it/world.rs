@@ -3,14 +3,14 @@
 
 use firesteel_contents::DiskContents;
 use firesteel_plan::{
-    BootEntry, DiskIdentity, Effect, HostMemory, Seen, Step, boot_entry,
+    DiskIdentity, HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep, boot_entry,
     clock::ClockDoubt,
-    disk::{Cleaned, Grade, Method},
-    evidence::{ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, Shows},
+    disk::{CleaningMethod, CleaningProof, Grade},
+    evidence::{ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite},
     host::{
-        AgentSeen, BmcAction, BmcFault, CredentialsSeen, Event, Halt, ImageSeen, PlanKind, Power, ReadyImage,
-        UserDataSeen, Work, WritePlan,
-        counted::{Counted, counted},
+        AgentInputs, AgentWork, BmcAction, BmcFault, CredentialsInputs, FleetHalt, HostEvent, HostPower, ImageInputs,
+        PlanKind, ReadyImage, UserDataInputs, WritePlan,
+        host_counts::{HostCount, counted},
     },
 };
 use firesteel_resources::{
@@ -29,14 +29,14 @@ pub(crate) const MAC: &str = "52:54:00:00:00:01";
 
 #[derive(Clone)]
 pub(crate) struct World {
-    pub(crate) seen: Seen,
+    pub(crate) seen: HostInputs,
     pub(crate) now: Timestamp,
     pub(crate) states: Vec<ProvisioningState>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) last: Option<Step>,
+    pub(crate) effects: Vec<HostEffect>,
+    pub(crate) last: Option<HostStep>,
     /// All events, and what all steps were counted as.
-    pub(crate) events: Vec<Event>,
-    pub(crate) counts: Vec<Counted>,
+    pub(crate) events: Vec<HostEvent>,
+    pub(crate) counts: Vec<HostCount>,
     /// Whether effects of each sort are carried out.
     pub(crate) bmc_works: bool,
     /// How the BMC refuses each call.
@@ -72,14 +72,14 @@ pub(crate) fn disk(name: &str, serial: &str, gb: u64) -> DiskRecord {
 }
 
 /// What an honest agent shows for a disk that it cleaned.
-pub(crate) fn cleaned(plan: u32, disk: &DiskIdentity, asked: Method) -> Cleaned {
-    let grade = if asked == Method::Metadata { Grade::None } else { Grade::Clear };
-    Cleaned {
+pub(crate) fn cleaned(plan: u32, disk: &DiskIdentity, asked: CleaningMethod) -> CleaningProof {
+    let grade = if asked == CleaningMethod::Metadata { Grade::None } else { Grade::Clear };
+    CleaningProof {
         plan,
         disk: disk.clone(),
         device: String::new(),
         asked,
-        by: if asked == Method::Metadata { "metadata".into() } else { "overwrite".into() },
+        by: if asked == CleaningMethod::Metadata { "metadata".into() } else { "overwrite".into() },
         grade,
         read_back_bytes: 4096,
         overridden: Vec::new(),
@@ -107,9 +107,9 @@ impl World {
         host.spec.bmc = Some(bmc);
         host.spec.image = Some(image("one"));
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let mut seen = Seen::new(host, HostMemory::default(), now, 7);
-        seen.credentials = CredentialsSeen::Ready { version: "1".into() };
-        seen.user_data = UserDataSeen::Ready { sha256: "user".into(), configs: vec!["worker".into()] };
+        let mut seen = HostInputs::new(host, HostMemory::default(), now, 7);
+        seen.credentials = CredentialsInputs::Ready { version: "1".into() };
+        seen.user_data = UserDataInputs::Ready { sha256: "user".into(), configs: vec!["worker".into()] };
         seen.hardware = None;
         Self {
             seen,
@@ -138,7 +138,7 @@ impl World {
     pub(crate) fn without_bmc() -> Self {
         let mut world = Self::new();
         world.seen.host.spec.bmc = None;
-        world.seen.credentials = CredentialsSeen::Missing;
+        world.seen.credentials = CredentialsInputs::Missing;
         world
     }
 
@@ -168,7 +168,7 @@ impl World {
     }
 
     pub(crate) fn halt(&mut self) {
-        let halt = Halt { who: "ann".into(), why: "wrong disks".into(), since: self.now };
+        let halt = FleetHalt { who: "ann".into(), why: "wrong disks".into(), since: self.now };
         self.seen.halt.get_or_insert(halt);
     }
 
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// One step, stored before its effects run.
-    pub(crate) fn step(&mut self) -> Step {
+    pub(crate) fn step(&mut self) -> HostStep {
         self.seen.entropy = self.seen.entropy.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(0x9e37_79b9);
         let step = firesteel_plan::step(&self.seen, self.now);
         self.counts.extend(counted(&self.seen, &step));
@@ -211,7 +211,7 @@ impl World {
                 return;
             }
         }
-        let recent: Vec<&Effect> = self.effects.iter().rev().take(5).collect();
+        let recent: Vec<&HostEffect> = self.effects.iter().rev().take(5).collect();
         panic!("does not settle in {:?}: {} {recent:?}", self.state(), self.reason());
     }
 
@@ -219,7 +219,7 @@ impl World {
     pub(crate) fn run(&mut self) {
         for _ in 0..20 {
             self.settle();
-            if self.gone || !self.booting || boot_entry(&self.seen.memory) == BootEntry::Wait {
+            if self.gone || !self.booting || boot_entry(&self.seen.memory) == HostBootEntry::Wait {
                 return;
             }
             self.hello();
@@ -231,14 +231,14 @@ impl World {
     pub(crate) fn hello(&mut self) {
         let entry = boot_entry(&self.seen.memory);
         // One that waits for its script asks again.
-        self.booting = entry == BootEntry::Wait;
-        let BootEntry::Agent { attempt } = entry else { return };
-        self.seen.agent = Some(AgentSeen {
+        self.booting = entry == HostBootEntry::Wait;
+        let HostBootEntry::Agent { attempt } = entry else { return };
+        self.seen.agent = Some(AgentInputs {
             attempt,
             bound_at: self.now,
             last_report_at: self.now,
             plan: 0,
-            work: Work::Idle,
+            work: AgentWork::Idle,
             progress_at: self.now,
             left: false,
             left_at: None,
@@ -251,14 +251,14 @@ impl World {
             cleaned: Vec::new(),
             cannot_stop: None,
         });
-        self.seen.instance = firesteel_plan::host::InstanceSeen::default();
+        self.seen.instance = firesteel_plan::host::InstanceInputs::default();
     }
 
-    pub(crate) fn agent(&mut self) -> &mut AgentSeen {
+    pub(crate) fn agent(&mut self) -> &mut AgentInputs {
         self.seen.agent.as_mut().unwrap()
     }
 
-    pub(crate) fn count(&self, wanted: impl Fn(&Effect) -> bool) -> usize {
+    pub(crate) fn count(&self, wanted: impl Fn(&HostEffect) -> bool) -> usize {
         self.effects.iter().filter(|effect| wanted(effect)).count()
     }
 
@@ -267,7 +267,7 @@ impl World {
             .effects
             .iter()
             .filter_map(|effect| match effect {
-                Effect::Bmc(call) if call.action == BmcAction::NetBoot => Some(call.ticket),
+                HostEffect::Bmc(call) if call.action == BmcAction::NetBoot => Some(call.ticket),
                 _ => None,
             })
             .collect();
@@ -275,22 +275,22 @@ impl World {
         tickets.len()
     }
 
-    fn apply(&mut self, effect: &Effect) {
+    fn apply(&mut self, effect: &HostEffect) {
         match effect {
-            Effect::AddFinalizer => {
+            HostEffect::AddFinalizer => {
                 self.seen.host.metadata.finalizers = vec![firesteel_resources::bare_metal_host::FINALIZER.into()];
             }
-            Effect::RemoveFinalizer => self.gone = true,
-            Effect::ForgetTombstone => self.seen.uncleaned = None,
-            Effect::RemoveAnnotation { .. } if !self.annotations_work => {}
-            Effect::RemoveAnnotation { key } => {
+            HostEffect::RemoveFinalizer => self.gone = true,
+            HostEffect::ForgetTombstone => self.seen.uncleaned = None,
+            HostEffect::RemoveAnnotation { .. } if !self.annotations_work => {}
+            HostEffect::RemoveAnnotation { key } => {
                 self.seen.host.metadata.annotations.remove(key);
             }
-            Effect::Bmc(call) => self.bmc(call),
-            Effect::FetchImage { .. } if self.images_work => self.seen.image = ImageSeen::Ready(ready()),
-            Effect::IssuePlan { attempt, number, plan } => self.take(*attempt, *number, plan),
-            Effect::GradeReceipts(verdict) => self.seen.graded = Some(verdict.mark()),
-            Effect::SaveHardware { attempt, plan } => {
+            HostEffect::Bmc(call) => self.bmc(call),
+            HostEffect::FetchImage { .. } if self.images_work => self.seen.image = ImageInputs::Ready(ready()),
+            HostEffect::IssuePlan { attempt, number, plan } => self.take(*attempt, *number, plan),
+            HostEffect::GradeReceipts(verdict) => self.seen.graded = Some(verdict.mark()),
+            HostEffect::SaveHardware { attempt, plan } => {
                 let mut record = self.seen.hardware.clone().unwrap_or_else(|| HardwareRecord {
                     disks: vec![disk("sda", "A", 20)],
                     ..HardwareRecord::default()
@@ -303,11 +303,11 @@ impl World {
                 self.seen.hardware = Some(record);
                 self.seen.hardware_is_shown = true;
             }
-            Effect::FetchImage { .. }
-            | Effect::SupplyHardware { .. }
-            | Effect::AbortAgent { .. }
-            | Effect::RebootDiscoveryAgent { .. }
-            | Effect::Tombstone { .. } => {}
+            HostEffect::FetchImage { .. }
+            | HostEffect::SupplyHardware { .. }
+            | HostEffect::AbortAgent { .. }
+            | HostEffect::RebootDiscoveryAgent { .. }
+            | HostEffect::Tombstone { .. } => {}
         }
     }
 
@@ -320,7 +320,7 @@ impl World {
         if !works || agent.plan >= number {
             return;
         }
-        (agent.plan, agent.work, agent.last_report_at, agent.progress_at) = (number, Work::Done, now, now);
+        (agent.plan, agent.work, agent.last_report_at, agent.progress_at) = (number, AgentWork::Done, now, now);
         for disk in self.disks.iter_mut().filter(|disk| disk.contents.is_some()) {
             let is_it = |named: &DiskIdentity| named.serial == disk.serial;
             match plan {
@@ -342,10 +342,10 @@ impl World {
             PlanKind::PowerOff => {
                 (agent.left, agent.left_at) = (true, Some(now));
                 if self.agent_off_works {
-                    self.seen.bmc.power = Power::Off;
+                    self.seen.bmc.power = HostPower::Off;
                 }
             }
-            PlanKind::Clean { disk } => agent.cleaned.push(cleaned(number, disk, Method::Metadata)),
+            PlanKind::Clean { disk } => agent.cleaned.push(cleaned(number, disk, CleaningMethod::Metadata)),
             PlanKind::Erase(erase) => {
                 agent.cleaned.extend(erase.disks.iter().map(|disk| cleaned(number, disk, erase.method)));
             }
@@ -355,7 +355,7 @@ impl World {
 }
 
 /// Settles with the next plan stuck in the agent: it reports `work` for it and does nothing.
-pub(crate) fn with_work(world: &mut World, work: Work) {
+pub(crate) fn with_work(world: &mut World, work: AgentWork) {
     let (attempt, number) = (world.memory().attempt, world.memory().plan_number);
     let now = world.now;
     let agent = world.agent();
@@ -372,9 +372,9 @@ pub(crate) fn run_to_write(world: &mut World) {
         }
         let step = world.step();
         let wrote =
-            step.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_), .. }));
+            step.effects.iter().any(|effect| matches!(effect, HostEffect::IssuePlan { plan: PlanKind::Write(_), .. }));
         if wrote {
-            with_work(world, Work::Running { step: "write-image".into(), activity: String::new(), percent: 1 });
+            with_work(world, AgentWork::Running { step: "write-image".into(), activity: String::new(), percent: 1 });
             return;
         }
     }
@@ -412,15 +412,15 @@ pub(crate) fn shown(number: u32, write: &WritePlan) -> Vec<ShownReceipt> {
     let handed_off =
         ShownHandOff { disk: disk.clone(), form: "boot_partition".into(), files: vec![file()], loader_files: 0 };
     let entry = ShownBootEntry { method: "uefi".into(), entry: "Boot0007".into(), order: "0007".into() };
-    let hands_off = write.user_data_sha256.is_some().then_some(("hand-off", Shows::HandedOff(handed_off)));
+    let hands_off = write.user_data_sha256.is_some().then_some(("hand-off", ReceiptFacts::HandedOff(handed_off)));
     let steps = [
-        Some(("clear-metadata", Shows::Cleared { disk, verified_bytes: 1 })),
-        Some(("write-image", Shows::Written(written))),
+        Some(("clear-metadata", ReceiptFacts::Cleared { disk, verified_bytes: 1 })),
+        Some(("write-image", ReceiptFacts::Written(written))),
         hands_off,
-        Some(("set-boot-entry", Shows::BootEntry(entry))),
-        Some(("reboot", Shows::Leaving)),
+        Some(("set-boot-entry", ReceiptFacts::BootEntry(entry))),
+        Some(("reboot", ReceiptFacts::Leaving)),
     ];
-    let receipt = |(index, (step, shows)): (u32, (&str, Shows))| ShownReceipt {
+    let receipt = |(index, (step, shows)): (u32, (&str, ReceiptFacts))| ShownReceipt {
         plan: number,
         index,
         step: step.to_owned(),

@@ -74,7 +74,7 @@ pub const IMAGE_LOGIN: &str = "firesteel.dev/image-login";
 
 /// All requests of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requests {
+pub struct HostRequests {
     /// Who paused.
     pub paused: Option<String>,
     pub detached: Option<Detached>,
@@ -82,7 +82,7 @@ pub struct Requests {
     pub inspection_disabled: bool,
     /// One-shot reboot.
     pub reboot: Option<RebootRequest>,
-    pub held_off: Option<HeldOff>,
+    pub held_off: Option<PowerOffHolders>,
     pub retry: bool,
     /// The mark of the machine that is the host from now on.
     pub accept_identity: Option<String>,
@@ -119,7 +119,7 @@ pub struct RebootRequest {
 
 /// Those who keep the host off, each by a key of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldOff {
+pub struct PowerOffHolders {
     pub holders: Vec<String>,
     /// The strongest mode among them.
     pub mode: RebootMode,
@@ -148,8 +148,8 @@ pub enum DeleteAction {
 /// Reads the requests; values that cannot be read count as the annotation's empty value, except
 /// where that would do more than was asked: [`causes`] refuses them at the door.
 #[must_use]
-pub fn requests(meta: &ObjectMeta) -> Requests {
-    let mut found = Requests {
+pub fn requests(meta: &ObjectMeta) -> HostRequests {
+    let mut found = HostRequests {
         paused: meta.annotation(PAUSED).map(str::to_owned),
         detached: meta.annotation(DETACHED).map(|value| parse(value).unwrap_or_default()),
         inspect: meta.annotation(INSPECT).is_some_and(|value| value != "disabled"),
@@ -164,7 +164,7 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
         override_guards: (meta.annotation(OVERRIDE_GUARD))
             .and_then(|text| cleaning::overridden(text).ok())
             .unwrap_or_default(),
-        ..Requests::default()
+        ..HostRequests::default()
     };
     for (key, value) in &meta.annotations {
         let Some(rest) = key.strip_prefix(REBOOT) else { continue };
@@ -331,7 +331,8 @@ mod tests {
         assert_eq!(found.detached.map(|detached| detached.delete_action), Some(DeleteAction::Delay));
         assert!(found.inspect && !found.inspection_disabled && found.retry && found.release_force);
         assert_eq!(found.reboot, Some(RebootRequest { mode: RebootMode::Hard, force: false }));
-        let held = HeldOff { holders: vec!["a".to_owned(), "b".to_owned()], mode: RebootMode::Hard, force: true };
+        let held =
+            PowerOffHolders { holders: vec!["a".to_owned(), "b".to_owned()], mode: RebootMode::Hard, force: true };
         assert_eq!(found.held_off, Some(held));
     }
 
@@ -347,7 +348,7 @@ mod tests {
             (INSPECT, "disabled"),
         ]);
         assert_eq!(causes(&good, false), []);
-        let held = HeldOff { holders: vec!["y".to_owned()], ..HeldOff::default() };
+        let held = PowerOffHolders { holders: vec!["y".to_owned()], ..PowerOffHolders::default() };
         assert_eq!(requests(&good).held_off, Some(held));
         assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
         assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "any")]), false), []);

@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = 256;
 /// How far a disk is cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Method {
+pub enum CleaningMethod {
     /// Partition tables and signatures; data stays.
     Metadata,
     /// All data, by the quickest method.
@@ -27,7 +27,7 @@ pub enum Method {
     Full,
 }
 
-impl Method {
+impl CleaningMethod {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Method {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Scope {
+pub enum CleaningScope {
     /// The disk of the operating system.
     Target,
     /// These disks, each by WWN, serial number, or name below `/dev/disk/by-path/`.
@@ -53,9 +53,9 @@ pub enum Scope {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct CleaningPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub method: Option<Method>,
+    pub method: Option<CleaningMethod>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<Scope>,
+    pub scope: Option<CleaningScope>,
 }
 
 /// What becomes of a host whose disks were erased by its agent's word, and not all was seen that would prove it.
@@ -97,7 +97,7 @@ pub fn policies(text: &str) -> Result<CleaningPolicies, String> {
         serde_json::from_str(text).map_err(|error| format!("must be JSON of cleaning policies: {error}"))?;
     for (at, policy) in [("betweenInstallations", &read.between_installations), ("betweenOwners", &read.between_owners)]
     {
-        if let Some(Scope::Named(names)) = &policy.scope {
+        if let Some(CleaningScope::Named(names)) = &policy.scope {
             named(names).map_err(|why| format!("{at}.scope.named {why}"))?;
         }
     }
@@ -156,7 +156,7 @@ mod tests {
     fn policies_are_strict_json() {
         let read = policies(r#"{"betweenOwners":{"method":"quick","scope":{"named":["S1","0x5"]}}}"#).unwrap();
         assert_eq!(read.between_installations, CleaningPolicy::default());
-        assert_eq!(read.between_owners.scope, Some(Scope::Named(vec!["S1".into(), "0x5".into()])));
+        assert_eq!(read.between_owners.scope, Some(CleaningScope::Named(vec!["S1".into(), "0x5".into()])));
         assert_eq!(policies("{}").unwrap(), CleaningPolicies::default());
         let holds = |text: &str| policies(text).unwrap().when_unverified == WhenUnverified::Hold;
         assert!(holds(r#"{"whenUnverified":"hold"}"#) && !holds(r#"{"whenUnverified":"accept"}"#));

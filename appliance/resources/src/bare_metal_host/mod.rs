@@ -2,25 +2,24 @@
 //!
 //! [`spec`] and [`status`] are upstream's fields; [`rules`] are upstream's admission rules plus
 //! our own limits, and [`address`] what a BMC's address may be; [`annotations`] are the requests that
-//! travel as annotations; [`unacted`] knows which accepted fields nothing acts on yet, [`image_form`] which images are
-//! accepted and never written, and [`trust`] what an owner
-//! gave up for his BMC.
+//! travel as annotations; [`unsupported_fields`] knows which accepted fields nothing acts on yet, [`image_form`] which
+//! images are accepted and never written, and [`insecure_bmc`] what an owner gave up for the BMC.
 
 pub mod address;
 pub mod annotations;
 pub mod cleaning;
 pub mod image_form;
+pub mod insecure_bmc;
 pub mod rules;
 pub(crate) mod shape;
 pub mod spec;
 pub mod status;
-pub mod trust;
-pub mod unacted;
+pub mod unsupported_fields;
 
 use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-pub use annotations::{Requests, requests};
+pub use annotations::{HostRequests, requests};
 use shape::SHAPE;
 pub use spec::{
     BareMetalHostSpec, BmcDetails, BootMode, ChecksumType, CleaningMode, CustomDeploy, Image, ImageFormat,
@@ -30,11 +29,11 @@ pub use status::{
     BareMetalHostStatus, CredentialsStatus, ErrorType, OperationHistory, OperationMetric, OperationalStatus,
     ProvisionStatus, ProvisioningState,
 };
-pub use unacted::{unacted, unacted_fields};
+pub use unsupported_fields::{unacted, unacted_fields};
 
 use crate::{
     admit,
-    kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
+    kind::{AGE, Kind, METAL3, RuleVerdict, V1ALPHA1, column},
 };
 
 /// Keeps the host's object until it was deprovisioned.
@@ -54,9 +53,9 @@ pub const KIND: Kind = Kind {
     ],
     about: "A server: how to reach it, what is to be on it, and how it is.",
     rules: |new, old| {
-        admit::typed(new, old, |new: &BareMetalHost, old| Verdict {
+        admit::typed(new, old, |new: &BareMetalHost, old| RuleVerdict {
             causes: rules::causes(new, old),
-            unacted: unacted(new).into_iter().chain(trust::warning(&new.spec)).collect(),
+            unacted: unacted(new).into_iter().chain(insecure_bmc::warning(&new.spec)).collect(),
         })
     },
     ..Kind::new(METAL3, V1ALPHA1, "BareMetalHost", "baremetalhosts", "baremetalhost", &SHAPE)

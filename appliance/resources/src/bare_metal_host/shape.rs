@@ -55,7 +55,7 @@ const HARDWARE_VOLUME: Shape = Shape::object(&[
 const SOFTWARE_VOLUME: Shape = Shape::object(&[
     Field::required("level", Shape::one_of(&["0", "1", "1+0"])).about("The RAID level."),
     Field::new("physicalDisks", Shape::list(&HINTS).items_min(2)).about("Hints for each disk of the volume."),
-    Field::new("rootVolume", Shape::BOOLEAN.or(Literal::Boolean(false)))
+    Field::new("rootVolume", Shape::BOOLEAN.with_default(Literal::Boolean(false)))
         .about("Whether the operating system is written to this volume."),
     Field::new("sizeGibibytes", Shape::NATURAL).about("The size of the volume; 0 or none for all there is."),
 ]);
@@ -101,8 +101,11 @@ const TAINT: Shape = Shape::object(&[
 const SPEC: Shape = Shape::object(&[
     Field::new("architecture", TEXT)
         .about("The processor architecture, such as x86_64 or aarch64; found by inspection when not given."),
-    Field::new("automatedCleaningMode", Shape::one_of(&["metadata", "disabled"]).or(Literal::Text("metadata")))
-        .about("Whether the disks are cleaned before and after use: their metadata, or not at all."),
+    Field::new(
+        "automatedCleaningMode",
+        Shape::one_of(&["metadata", "disabled"]).with_default(Literal::Text("metadata")),
+    )
+    .about("Whether the disks are cleaned before and after use: their metadata, or not at all."),
     Field::new(
         "bmc",
         Shape::object(&[
@@ -174,7 +177,7 @@ const PROVISIONING: Shape = Shape::object(&[
 pub(super) const STATUS: Shape = Shape::object(&[
     Field::new("conditions", condition::LIST_SHAPE.items_max(CONDITIONS_MAX))
         .about("What is known of the host, one condition for each question."),
-    Field::required("errorCount", Shape::INTEGER.or(Literal::Integer(0)))
+    Field::required("errorCount", Shape::INTEGER.with_default(Literal::Integer(0)))
         .about("How often it failed since it last succeeded."),
     Field::required("errorMessage", TEXT).about("What went wrong last, and where known, what to do."),
     Field::new(
@@ -212,7 +215,7 @@ pub(super) const STATUS: Shape = Shape::object(&[
     .about("How the host is, as one word."),
     Field::required("poweredOn", Shape::BOOLEAN).about("Whether the host is powered on."),
     Field::required("provisioning", PROVISIONING).about("What is on the host, and how far the work is."),
-    Field::required("provisioningFailCount", Shape::INTEGER.or(Literal::Integer(0)))
+    Field::required("provisioningFailCount", Shape::INTEGER.with_default(Literal::Integer(0)))
         .about("How often provisioning failed since it last succeeded."),
     Field::new("triedCredentials", CREDENTIALS).about("The credentials of the BMC that were tried last."),
 ]);

@@ -1,17 +1,18 @@
 //! The columns of `kubectl get`.
 
-use crate::kind::{AGE, Column, column};
+use crate::kind::{AGE, KindColumn, column};
 
-const PAUSED: Column =
+const PAUSED: KindColumn =
     column("Paused", r#".status.conditions[?(@.type=="Paused")].status"#, "Whether nothing is done for it", 10);
-const AVAILABLE: Column =
+const AVAILABLE: KindColumn =
     column("Available", r#".status.conditions[?(@.type=="Available")].status"#, "Whether it is available", 0);
-const PHASE: Column = column("Phase", ".status.phase", "Where it is, in one word", 0);
-const CLUSTER_NAME: Column = column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0);
-const READY_REPLICAS: Column = number("Ready", ".status.readyReplicas", "Machines that are ready", 0);
-const AVAILABLE_REPLICAS: Column = number("Available", ".status.availableReplicas", "Machines that are available", 0);
+const PHASE: KindColumn = column("Phase", ".status.phase", "Where it is, in one word", 0);
+const CLUSTER_NAME: KindColumn = column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0);
+const READY_REPLICAS: KindColumn = number("Ready", ".status.readyReplicas", "Machines that are ready", 0);
+const AVAILABLE_REPLICAS: KindColumn =
+    number("Available", ".status.availableReplicas", "Machines that are available", 0);
 
-pub(super) const CLUSTER: &[Column] = &[
+pub(super) const CLUSTER: &[KindColumn] = &[
     column("ClusterClass", ".spec.topology.classRef.name", "The class that the cluster is made from", 0),
     AVAILABLE,
     number(
@@ -45,14 +46,14 @@ pub(super) const CLUSTER: &[Column] = &[
     version(".spec.topology.version"),
 ];
 
-pub(super) const CLUSTER_V1BETA1: &[Column] = &[
+pub(super) const CLUSTER_V1BETA1: &[KindColumn] = &[
     column("ClusterClass", ".spec.topology.class", "The class that the cluster is made from", 0),
     PHASE,
     AGE,
     version(".spec.topology.version"),
 ];
 
-pub(super) const MACHINE: &[Column] = &[
+pub(super) const MACHINE: &[KindColumn] = &[
     CLUSTER_NAME,
     column("Node Name", ".status.nodeRef.name", "The node that it became", 0),
     column("Provider ID", ".spec.providerID", "Its name at its infrastructure", 10),
@@ -74,7 +75,7 @@ pub(super) const MACHINE: &[Column] = &[
     version(".spec.version"),
 ];
 
-pub(super) const MACHINE_V1BETA1: &[Column] = &[
+pub(super) const MACHINE_V1BETA1: &[KindColumn] = &[
     CLUSTER_NAME,
     column("NodeName", ".status.nodeRef.name", "The node that it became", 0),
     column("ProviderID", ".spec.providerID", "Its name at its infrastructure", 0),
@@ -83,7 +84,7 @@ pub(super) const MACHINE_V1BETA1: &[Column] = &[
     version(".spec.version"),
 ];
 
-pub(super) const MACHINE_SET: &[Column] = &[
+pub(super) const MACHINE_SET: &[KindColumn] = &[
     CLUSTER_NAME,
     number("Desired", ".spec.replicas", "Machines that there are to be", 0),
     number("Current", ".status.replicas", "Machines", 0),
@@ -95,7 +96,7 @@ pub(super) const MACHINE_SET: &[Column] = &[
     version(".spec.template.spec.version"),
 ];
 
-pub(super) const MACHINE_SET_V1BETA1: &[Column] = &[
+pub(super) const MACHINE_SET_V1BETA1: &[KindColumn] = &[
     CLUSTER_NAME,
     number("Desired", ".spec.replicas", "Machines that there are to be", 10),
     number("Replicas", ".status.replicas", "Machines", 0),
@@ -105,11 +106,11 @@ pub(super) const MACHINE_SET_V1BETA1: &[Column] = &[
     version(".spec.template.spec.version"),
 ];
 
-const fn version(json_path: &'static str) -> Column {
+const fn version(json_path: &'static str) -> KindColumn {
     column("Version", json_path, "The Kubernetes version", 0)
 }
 
 /// A column of numbers.
-const fn number(name: &'static str, json_path: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { type_: "integer", ..column(name, json_path, description, priority) }
+const fn number(name: &'static str, json_path: &'static str, description: &'static str, priority: i32) -> KindColumn {
+    KindColumn { type_: "integer", ..column(name, json_path, description, priority) }
 }

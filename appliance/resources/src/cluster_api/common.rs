@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     condition::{self, CONDITIONS_MAX},
-    shape::{Field, Rule, Shape},
+    shape::{CelRule, Field, Shape},
 };
 
 pub(super) use crate::condition::TYPE_PATTERN as CONDITION_TYPE;
@@ -36,7 +36,7 @@ pub(super) const API_VERSION: &str =
 const OWN_CONDITIONS: [&str; 5] =
     ["Ready", "Available", "HealthCheckSucceeded", "OwnerRemediated", "ExternallyRemediated"];
 
-pub(super) const NOT_OWN: Rule = Rule {
+pub(super) const NOT_OWN: CelRule = CelRule {
     cel: "!(self in ['Ready','Available','HealthCheckSucceeded','OwnerRemediated','ExternallyRemediated'])",
     message: "type must not be one of: Ready, Available, HealthCheckSucceeded, OwnerRemediated, ExternallyRemediated",
     holds: |value: &Value, _| value.as_str().is_none_or(|name| !OWN_CONDITIONS.contains(&name)),

@@ -2,7 +2,7 @@
 //!
 //! One table for each kind of object says where a field of one version is in the other; what it does not
 //! name is the same in both. Each row is used in both directions. What one version has alone is left
-//! out: whoever converts keeps it besides (`firesteel_kube::Conversion`). Values that cannot be
+//! out: whoever converts keeps it besides (`firesteel_kube::KindConversion`). Values that cannot be
 //! converted, such as a duration that is none, are left out as well, and so is what says nothing.
 
 mod duration;
@@ -19,18 +19,18 @@ const REFERENCE_VERSION: &str = "v1beta1";
 
 /// A row: a path of v1beta1, one of v1beta2, and how the value differs. An empty path: it is not there.
 #[derive(Debug)]
-struct Step {
+struct FieldMapping {
     old: &'static str,
     new: &'static str,
-    form: Form,
+    form: MappingForm,
 }
 
 /// A table, in parts: some of them are in several tables.
-type Steps = &'static [&'static [Step]];
+type Steps = &'static [&'static [FieldMapping]];
 
 /// How a value differs between the versions.
 #[derive(Debug)]
-enum Form {
+enum MappingForm {
     Same,
     /// A text such as "1h30m0s", and seconds.
     Duration,
@@ -48,52 +48,52 @@ enum Form {
     List(Steps),
 }
 
-const fn same(old: &'static str, new: &'static str) -> Step {
-    Step { old, new, form: Form::Same }
+const fn same(old: &'static str, new: &'static str) -> FieldMapping {
+    FieldMapping { old, new, form: MappingForm::Same }
 }
 
-const fn seconds(old: &'static str, new: &'static str) -> Step {
-    Step { old, new, form: Form::Duration }
+const fn seconds(old: &'static str, new: &'static str) -> FieldMapping {
+    FieldMapping { old, new, form: MappingForm::Duration }
 }
 
-const fn reference(path: &'static str) -> Step {
-    Step { old: path, new: path, form: Form::Reference }
+const fn reference(path: &'static str) -> FieldMapping {
+    FieldMapping { old: path, new: path, form: MappingForm::Reference }
 }
 
-const fn object(path: &'static str, steps: Steps) -> Step {
-    Step { old: path, new: path, form: Form::Object(steps) }
+const fn object(path: &'static str, steps: Steps) -> FieldMapping {
+    FieldMapping { old: path, new: path, form: MappingForm::Object(steps) }
 }
 
-const fn list(path: &'static str, steps: Steps) -> Step {
-    Step { old: path, new: path, form: Form::List(steps) }
+const fn list(path: &'static str, steps: Steps) -> FieldMapping {
+    FieldMapping { old: path, new: path, form: MappingForm::List(steps) }
 }
 
 /// What v1beta1 has alone.
-const fn only_old(path: &'static str) -> Step {
+const fn only_old(path: &'static str) -> FieldMapping {
     same(path, "")
 }
 
 /// What v1beta2 has alone.
-const fn only_new(path: &'static str) -> Step {
+const fn only_new(path: &'static str) -> FieldMapping {
     same("", path)
 }
 
 /// Both directions for one kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Conversion {
+pub struct KindConversion {
     pub to_v1beta2: fn(&Value) -> Map<String, Value>,
     pub to_v1beta1: fn(&Value) -> Map<String, Value>,
 }
 
-pub const CLUSTER: Conversion = Conversion {
+pub const CLUSTER: KindConversion = KindConversion {
     to_v1beta2: |object| idle::dropped(convert(object, tables::CLUSTER, Direction::Up), &v1beta2::cluster::SHAPE),
     to_v1beta1: |object| convert(object, tables::CLUSTER, Direction::Down),
 };
-pub const MACHINE: Conversion = Conversion {
+pub const MACHINE: KindConversion = KindConversion {
     to_v1beta2: |object| idle::dropped(convert(object, tables::MACHINE, Direction::Up), &v1beta2::machine::SHAPE),
     to_v1beta1: |object| convert(object, tables::MACHINE, Direction::Down),
 };
-pub const MACHINE_SET: Conversion = Conversion {
+pub const MACHINE_SET: KindConversion = KindConversion {
     to_v1beta2: |object| {
         idle::dropped(convert(object, tables::MACHINE_SET, Direction::Up), &v1beta2::machine_set::SHAPE)
     },
@@ -113,7 +113,7 @@ enum Direction {
     Down,
 }
 
-impl Step {
+impl FieldMapping {
     fn from(&self, direction: Direction) -> &'static str {
         if direction == Direction::Up { self.old } else { self.new }
     }
@@ -137,10 +137,10 @@ fn convert(object: &Value, steps: Steps, direction: Direction) -> Map<String, Va
 /// the new one of another. What stays where it is is rebuilt between the two, since it may lose a value
 /// by the one and get one by the other.
 fn rebuild(fields: &mut Map<String, Value>, steps: Steps, direction: Direction, namespace: &str) {
-    let stays = |step: &&Step| step.old == step.new;
+    let stays = |step: &&FieldMapping| step.old == step.new;
     let all = || steps.iter().copied().flatten();
     let moving = all().filter(|step| !stays(step) && !step.from(direction).is_empty());
-    let taken: Vec<(&Step, Value)> =
+    let taken: Vec<(&FieldMapping, Value)> =
         moving.filter_map(|step| Some((step, take(fields, step.from(direction))?))).collect();
     for step in all().filter(stays) {
         if let Some(place) = at(fields, step.old)
@@ -160,7 +160,7 @@ fn rebuild(fields: &mut Map<String, Value>, steps: Steps, direction: Direction, 
     }
 }
 
-impl Form {
+impl MappingForm {
     fn convert(&self, mut value: Value, direction: Direction, namespace: &str) -> Option<Value> {
         match (self, direction) {
             (Self::Same, _) => Some(value),
@@ -178,7 +178,7 @@ impl Form {
                 node.insert("kind".into(), "Node".into());
                 Some(Value::Object(node))
             }
-            (Self::Template, Direction::Up) => Some(kept(&value, &["apiVersion", "kind", "name"])),
+            (Self::Template, Direction::Up) => Some(only_fields(&value, &["apiVersion", "kind", "name"])),
             (Self::Template, Direction::Down) => {
                 let mut template = value.as_object().cloned().unwrap_or_default();
                 put_namespace(&mut template, namespace);
@@ -206,7 +206,7 @@ impl Form {
 
 /// `infrastructure.cluster.x-k8s.io/v1beta1` → the group alone.
 fn grouped(reference: &Value) -> Value {
-    let mut group = kept(reference, &["kind", "name"]);
+    let mut group = only_fields(reference, &["kind", "name"]);
     if let Some(version) = reference["apiVersion"].as_str() {
         let name = version.split_once('/').map_or("", |(group, _)| group);
         group["apiGroup"] = json!(name);
@@ -215,7 +215,7 @@ fn grouped(reference: &Value) -> Value {
 }
 
 fn versioned(reference: &Value, namespace: &str) -> Value {
-    let Value::Object(mut fields) = kept(reference, &["kind", "name"]) else { return json!({}) };
+    let Value::Object(mut fields) = only_fields(reference, &["kind", "name"]) else { return json!({}) };
     match reference["apiGroup"].as_str() {
         Some("") => drop(fields.insert("apiVersion".into(), "v1".into())),
         Some(group) => drop(fields.insert("apiVersion".into(), format!("{group}/{REFERENCE_VERSION}").into())),
@@ -234,7 +234,7 @@ fn put_namespace(fields: &mut Map<String, Value>, namespace: &str) {
     }
 }
 
-fn kept(value: &Value, names: &[&str]) -> Value {
+fn only_fields(value: &Value, names: &[&str]) -> Value {
     let fields = names.iter().filter_map(|name| Some(((*name).to_owned(), value.get(*name)?.clone())));
     Value::Object(fields.collect())
 }

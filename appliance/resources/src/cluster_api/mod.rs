@@ -21,7 +21,7 @@ mod topology;
 mod v1beta1;
 mod v1beta2;
 
-use firesteel_kube_types::{Cause, CauseReason, Scale};
+use firesteel_kube_types::{Cause, CauseReason, ScaleSubresource};
 use serde_json::Value;
 
 use crate::{
@@ -94,7 +94,7 @@ pub const MACHINE_SET: Kind = Kind {
     complete: rules::complete_machine_set,
     rules: rules::machine_set,
     labels: cluster_label,
-    scale: Some(Scale {
+    scale: Some(ScaleSubresource {
         spec_replicas: ".spec.replicas",
         status_replicas: ".status.replicas",
         label_selector: ".status.selector",

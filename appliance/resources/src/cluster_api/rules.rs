@@ -6,7 +6,7 @@ use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
 use super::{convert, metadata, taints, topology};
-use crate::{kind::Verdict, label, selector::Selector, shape::join};
+use crate::{kind::RuleVerdict, label, selector::Selector, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
@@ -93,7 +93,7 @@ pub(super) fn complete_references(new: &mut Value, _old: Option<&Value>) {
     }
 }
 
-pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
+pub(super) fn cluster(new: &Value, old: Option<&Value>) -> RuleVerdict {
     let (spec, old) = (&new["spec"], old.map(|old| &old["spec"]));
     let mut causes = Vec::new();
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
@@ -122,7 +122,7 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
             }
         }
     }
-    let mut verdict = Verdict { causes, unacted: Vec::new() };
+    let mut verdict = RuleVerdict { causes, unacted: Vec::new() };
     if is_defined(&spec["topology"]) {
         topology::check(new, &mut verdict.causes);
         verdict.unacted.push(NO_CLASSES.into());
@@ -130,7 +130,7 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
     verdict
 }
 
-pub(super) fn machine(new: &Value, old: Option<&Value>) -> Verdict {
+pub(super) fn machine(new: &Value, old: Option<&Value>) -> RuleVerdict {
     let mut causes = Vec::new();
     let labels = &new["metadata"]["labels"];
     if labels.get(POOL_NAME).is_none() {
@@ -140,10 +140,10 @@ pub(super) fn machine(new: &Value, old: Option<&Value>) -> Verdict {
     version(&new["spec"], "spec", "must be a valid semantic version", &mut causes);
     let of_control_plane = labels.get(taints::CONTROL_PLANE_LABEL).is_some();
     taints::check(&new["spec"]["taints"], "spec.taints", of_control_plane, &mut causes);
-    Verdict::of(causes)
+    RuleVerdict::of(causes)
 }
 
-pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> Verdict {
+pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> RuleVerdict {
     let mut causes = Vec::new();
     let spec = &new["spec"];
     let template = &spec["template"];
@@ -173,14 +173,14 @@ pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> Verdict {
         let field = format!("metadata.annotations.{AUTOSCALER_MIN}");
         causes.push(Cause::invalid_value(&field, &new["metadata"]["annotations"][AUTOSCALER_MIN], "must be a number"));
     }
-    Verdict::of(causes)
+    RuleVerdict::of(causes)
 }
 
 /// Of an object of v1beta1: what v1beta2 could not hold.
-pub(super) fn durations(new: &Value, _old: Option<&Value>) -> Verdict {
+pub(super) fn durations(new: &Value, _old: Option<&Value>) -> RuleVerdict {
     let mut causes = Vec::new();
     walk_durations(&new["spec"], "spec", &mut causes);
-    Verdict::of(causes)
+    RuleVerdict::of(causes)
 }
 
 fn walk_durations(value: &Value, path: &str, causes: &mut Vec<Cause>) {

@@ -28,7 +28,7 @@ const SPEC: Shape = Shape::object(&[
     Field::required("deviceType", Shape::TEXT).about("The type of the switch, such as netmiko_cisco_ios."),
     Field::new("disableCertificateVerification", Shape::BOOLEAN)
         .about("Whether the certificate of the switch is taken unseen."),
-    Field::new("driver", Shape::one_of(&["generic-switch"]).or(Literal::Text("generic-switch")))
+    Field::new("driver", Shape::one_of(&["generic-switch"]).with_default(Literal::Text("generic-switch")))
         .about("How the switch is spoken to."),
     Field::required("macAddress", Shape::TEXT.matching(mac::MAC_PATTERN))
         .about("The MAC address of its management port, by which hosts know the switch (LLDP)."),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     condition,
-    kind::{AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
+    kind::{AGE, Kind, METAL3, RuleVerdict, V1ALPHA1, column},
     reference,
     shape::{Field, Shape},
     url,
@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
     has_status: true,
     columns: &[column("Error", ".status.error", "What went wrong last", 0), AGE],
     about: "Events of the BMC of a host, sent to an address.",
-    rules: |new, old| Verdict::of(old.map_or_else(|| causes(new), |old| changes(new, old))),
+    rules: |new, old| RuleVerdict::of(old.map_or_else(|| causes(new), |old| changes(new, old))),
     without_controller: Some("no events are asked of BMCs"),
     ..Kind::new(METAL3, V1ALPHA1, "BMCEventSubscription", "bmceventsubscriptions", "bmceventsubscription", &SHAPE)
 };

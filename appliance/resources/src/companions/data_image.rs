@@ -5,7 +5,7 @@ use firesteel_kube_types::Cause;
 
 use crate::{
     condition,
-    kind::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
     shape::{Field, Shape},
     url,
 };
@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
         let text = new["spec"]["url"].as_str().unwrap_or_default();
         let stored = old.and_then(|old| old["spec"]["url"].as_str());
         let why = new["spec"]["url"].as_str().and_then(|text| url::upstream(text, stored).err());
-        Verdict::of(why.map(|why| Cause::invalid("spec.url", &shown_url(text), &why)))
+        RuleVerdict::of(why.map(|why| Cause::invalid("spec.url", &shown_url(text), &why)))
     },
     without_controller: Some("no virtual media is attached to hosts"),
     ..Kind::new(METAL3, V1ALPHA1, "DataImage", "dataimages", "dataimage", &SHAPE)

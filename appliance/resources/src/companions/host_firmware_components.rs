@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     condition,
-    kind::{Kind, METAL3, V1ALPHA1, Verdict},
+    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
     shape::{Field, Shape},
     url,
 };
@@ -15,7 +15,7 @@ use crate::{
 pub const KIND: Kind = Kind {
     has_status: true,
     about: "The firmware of the parts of the host of the same name.",
-    rules: |new, old| Verdict::of(causes(new, old)),
+    rules: |new, old| RuleVerdict::of(causes(new, old)),
     without_controller: Some("firmware is not updated; use the vendor's own tools"),
     ..Kind::new(METAL3, V1ALPHA1, "HostFirmwareComponents", "hostfirmwarecomponents", "hostfirmwarecomponents", &SHAPE)
 };

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     companions::CONDITIONS_ONLY,
-    kind::{AGE, Column, Kind, METAL3, V1ALPHA1, Verdict, column},
+    kind::{AGE, Kind, KindColumn, METAL3, RuleVerdict, V1ALPHA1, column},
     shape::{Field, Literal, Shape},
 };
 
@@ -17,11 +17,11 @@ pub const KIND: Kind = Kind {
     has_status: true,
     columns: &[
         column("Mode", ".spec.mode", "How the port treats VLANs", 0),
-        Column { type_: "integer", ..column("Native VLAN", ".spec.nativeVLAN", "The untagged VLAN", 0) },
+        KindColumn { type_: "integer", ..column("Native VLAN", ".spec.nativeVLAN", "The untagged VLAN", 0) },
         AGE,
     ],
     about: "What a port of a switch is to be connected to.",
-    rules: |new, _| Verdict::of(causes(&new["spec"])),
+    rules: |new, _| RuleVerdict::of(causes(&new["spec"])),
     without_controller: Some("switches are not configured"),
     ..Kind::new(METAL3, V1ALPHA1, "HostNetworkAttachment", "hostnetworkattachments", "hostnetworkattachment", &SHAPE)
 };
@@ -31,7 +31,7 @@ const VLAN_MAX: u32 = 4094;
 const SPEC: Shape = Shape::object(&[
     Field::new("allowedVLANs", Shape::list(&Shape::TEXT.matching(r"^\d+(-\d+)?$")))
         .about("The tagged VLANs, each a number or a range such as 100-200."),
-    Field::required("mode", Shape::one_of(&["access", "trunk", "hybrid"]).or(Literal::Text("access")))
+    Field::required("mode", Shape::one_of(&["access", "trunk", "hybrid"]).with_default(Literal::Text("access")))
         .about("How the port treats VLANs: one, untagged (access), several, tagged (trunk), or both (hybrid)."),
     Field::new("mtu", Shape::INTEGER.min(68).max(9216)).about("The greatest packet."),
     Field::required("nativeVLAN", Shape::INTEGER.min(1).max(VLAN_MAX as i64)).about("The untagged VLAN."),

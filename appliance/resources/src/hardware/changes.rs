@@ -20,7 +20,7 @@ const CHANGE_BYTES_MAX: usize = 512;
 /// says how many more.
 #[must_use]
 pub fn changes(old: &HardwareRecord, new: &HardwareRecord) -> Vec<String> {
-    let mut found = Found::default();
+    let mut found = HardwareChanges::default();
     machine(&mut found, old, new);
     for (before, after) in paired(&old.disks, &new.disks, disk_key) {
         found.compare("disk", before, after, disk_name, disk_details);
@@ -32,10 +32,10 @@ pub fn changes(old: &HardwareRecord, new: &HardwareRecord) -> Vec<String> {
     if let (Some(old), Some(new)) = (old.parts.as_deref(), new.parts.as_deref()) {
         parts(&mut found, old, new);
     }
-    found.told()
+    found.into_lines()
 }
 
-fn machine(found: &mut Found, old: &HardwareRecord, new: &HardwareRecord) {
+fn machine(found: &mut HardwareChanges, old: &HardwareRecord, new: &HardwareRecord) {
     found.text("system serial", &old.system.serial, &new.system.serial);
     found.text("system UUID", &old.system.uuid, &new.system.uuid);
     found.text("product", &old.system.product, &new.system.product);
@@ -51,7 +51,7 @@ fn machine(found: &mut Found, old: &HardwareRecord, new: &HardwareRecord) {
     found.number("MiB of installed memory", old.memory.installed_mib, new.memory.installed_mib);
 }
 
-fn parts(found: &mut Found, old: &PartsRecord, new: &PartsRecord) {
+fn parts(found: &mut HardwareChanges, old: &PartsRecord, new: &PartsRecord) {
     found.text("board serial", &old.board.serial, &new.board.serial);
     let version = |parts: &PartsRecord| parts.tpm.as_ref().map_or_else(String::new, |tpm| format!("{} ", tpm.version));
     if old.tpm != new.tpm {
@@ -163,12 +163,12 @@ fn paired<'a, T>(
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct HardwareChanges {
     lines: Vec<String>,
     more: usize,
 }
 
-impl Found {
+impl HardwareChanges {
     fn add(&mut self, mut line: String) {
         line.truncate(line.floor_char_boundary(CHANGE_BYTES_MAX));
         if self.lines.len() < CHANGES_MAX { self.lines.push(line) } else { self.more += 1 }
@@ -208,7 +208,7 @@ impl Found {
         }
     }
 
-    fn told(mut self) -> Vec<String> {
+    fn into_lines(mut self) -> Vec<String> {
         if self.more > 0 {
             self.lines.push(format!("and {} more changes", self.more));
         }

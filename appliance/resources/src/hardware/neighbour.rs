@@ -44,7 +44,7 @@ pub struct NeighbourRecord {
 
 /// What was heard on one NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct NicNeighbour {
     /// The NIC's name in that boot, and its address.
     pub nic: String,
     pub mac: String,
@@ -69,9 +69,9 @@ impl NeighbourRecord {
 }
 
 impl HardwareRecord {
-    /// Whether [`HardwareRecord::hear`] would change anything.
+    /// Whether [`HardwareRecord::merge_neighbours`] would change anything.
     #[must_use]
-    pub fn is_news(&self, heard: &[Heard]) -> bool {
+    pub fn is_news(&self, heard: &[NicNeighbour]) -> bool {
         heard.iter().any(|one| {
             let nic = position(&self.nics, one).and_then(|at| self.nics.get(at));
             nic.is_some_and(|nic| nic.neighbour.as_deref() != Some(&one.neighbour))
@@ -79,7 +79,7 @@ impl HardwareRecord {
     }
 
     /// Takes in what was heard; a cable that was moved since is one of the record's changes.
-    pub fn hear(&mut self, heard: &[Heard]) {
+    pub fn merge_neighbours(&mut self, heard: &[NicNeighbour]) {
         for one in heard {
             let Some(nic) = position(&self.nics, one).and_then(|at| self.nics.get_mut(at)) else { continue };
             let before = nic.neighbour.replace(Box::new(one.neighbour.clone()));
@@ -101,7 +101,7 @@ impl HardwareRecord {
 }
 
 /// By address, and by name where several have one.
-fn position(nics: &[NicRecord], heard: &Heard) -> Option<usize> {
+fn position(nics: &[NicRecord], heard: &NicNeighbour) -> Option<usize> {
     let mut alike = nics.iter().enumerate().filter(|(_, nic)| nic.mac == heard.mac);
     let (first, _) = alike.next()?;
     match alike.next() {
@@ -118,14 +118,14 @@ mod tests {
         NicRecord { name: name.into(), mac: mac.into(), driver: "ice".into(), ..NicRecord::default() }
     }
 
-    fn heard(nic: &str, mac: &str, port: &str, attempt: u64) -> Heard {
+    fn heard(nic: &str, mac: &str, port: &str, attempt: u64) -> NicNeighbour {
         let neighbour = NeighbourRecord {
             attempt,
             switch_id: "00:1c:73:aa:bb:cc".into(),
             port_id: port.into(),
             ..NeighbourRecord::default()
         };
-        Heard { nic: nic.into(), mac: mac.into(), neighbour }
+        NicNeighbour { nic: nic.into(), mac: mac.into(), neighbour }
     }
 
     fn record(nics: Vec<NicRecord>) -> HardwareRecord {
@@ -137,7 +137,7 @@ mod tests {
         let mut record = record(vec![nic("eth0", "a"), nic("eth1", "b")]);
         let late = [heard("eth1", "b", "1", 1), heard("eth9", "c", "2", 1)];
         assert!(record.is_news(&late));
-        record.hear(&late);
+        record.merge_neighbours(&late);
         assert!(!record.is_news(&late), "who is not listed is no news for ever");
         assert_eq!(record.nics[0].neighbour, None);
         assert_eq!(
@@ -150,18 +150,18 @@ mod tests {
     #[test]
     fn twins_are_told_apart_by_name() {
         let mut record = record(vec![nic("eth0", "a"), nic("eth1", "a")]);
-        record.hear(&[heard("eth1", "a", "1", 1), heard("eth7", "a", "2", 1)]);
+        record.merge_neighbours(&[heard("eth1", "a", "1", 1), heard("eth7", "a", "2", 1)]);
         assert_eq!((record.nics[0].neighbour.is_some(), record.nics[1].neighbour.is_some()), (false, true));
     }
 
     #[test]
     fn a_cable_that_was_moved_between_two_inspections_is_a_change_however_late_it_is_seen() {
         let mut old = record(vec![nic("eth0", "a"), nic("eth1", "b")]);
-        old.hear(&[heard("eth0", "a", "1", 1), heard("eth1", "b", "2", 1)]);
+        old.merge_neighbours(&[heard("eth0", "a", "1", 1), heard("eth1", "b", "2", 1)]);
         let mut new = record(vec![nic("eth0", "a"), nic("eth1", "b")]);
         new.keep_neighbours(&old);
         assert_eq!(new.nics[0].neighbour.as_ref().map(|neighbour| neighbour.attempt), Some(1));
-        new.hear(&[heard("eth0", "a", "1", 2), heard("eth1", "b", "7", 2)]);
+        new.merge_neighbours(&[heard("eth0", "a", "1", 2), heard("eth1", "b", "7", 2)]);
         let switch = "00:1c:73:aa:bb:cc";
         assert_eq!(new.changes, [format!("NIC b (ice), cable: {switch} 7, before {switch} 2")]);
         assert_eq!(new.nics[0].neighbour.as_ref().map(|neighbour| neighbour.attempt), Some(2));

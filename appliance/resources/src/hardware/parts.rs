@@ -4,7 +4,7 @@
 //! An agent of before this was told leaves all of it out. Numbers that nobody knows are 0 and texts
 //! that nobody filled in are empty; both are left out.
 
-pub use firesteel_facts::{FormatErase, HiddenArea, Sanitize};
+pub use firesteel_facts::{FormatErase, HiddenArea, SanitizeMethod};
 
 use serde::{Deserialize, Serialize};
 
@@ -215,7 +215,7 @@ pub struct CapabilitiesRecord {
     /// is known, and an empty list means nothing.
     pub identified: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sanitize: Vec<Sanitize>,
+    pub sanitize: Vec<SanitizeMethod>,
     /// NVMe only.
     #[serde(skip_serializing_if = "Vec::is_empty", with = "format_words")]
     pub format: Vec<FormatErase>,

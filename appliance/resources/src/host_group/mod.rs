@@ -17,7 +17,7 @@ use crate::{
     admit::typed,
     bare_metal_host::{Image, image_form::unwritable, rules as host_rules},
     condition::Condition,
-    kind::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column},
+    kind::{AGE, FIRESTEEL, Kind, KindColumn, RuleVerdict, V1ALPHA1, column},
     selector::Selector,
     zero::is_zero,
 };
@@ -59,13 +59,13 @@ pub const KIND: Kind = Kind {
     author_annotation: Some(CHANGED_BY_ANNOTATION),
     about: "Hosts that are installed alike: which image they get, and how a new one is rolled out.",
     rules: |new, old| {
-        typed(new, old, |new: &HostGroup, old| Verdict { causes: causes(new, old), unacted: unacted(new) })
+        typed(new, old, |new: &HostGroup, old| RuleVerdict { causes: causes(new, old), unacted: unacted(new) })
     },
     ..Kind::new(FIRESTEEL, V1ALPHA1, "HostGroup", "hostgroups", "hostgroup", &shape::SHAPE)
 };
 
-const fn count(name: &'static str, json_path: &'static str, description: &'static str) -> Column {
-    Column { type_: "integer", ..column(name, json_path, description, 0) }
+const fn count(name: &'static str, json_path: &'static str, description: &'static str) -> KindColumn {
+    KindColumn { type_: "integer", ..column(name, json_path, description, 0) }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,8 +102,8 @@ pub struct GroupImage {
     /// The name of a BootImageStream.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stream: String,
-    pub track: Track,
-    /// With [`Track::Pinned`].
+    pub track: ReleaseTrack,
+    /// With [`ReleaseTrack::Pinned`].
     #[serde(skip_serializing_if = "String::is_empty")]
     pub release: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -117,7 +117,7 @@ pub struct GroupImage {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Track {
+pub enum ReleaseTrack {
     #[default]
     Latest,
     Pinned,
@@ -315,14 +315,14 @@ fn image_causes(image: &GroupImage, old: Option<&GroupImage>, causes: &mut Vec<C
                 causes.push(Cause::forbidden("spec.image.checksum", "images of a stream have theirs"));
             }
             match (image.track, has_pin) {
-                (Track::Pinned, false) => {
+                (ReleaseTrack::Pinned, false) => {
                     causes.push(Cause::required("spec.image.release", "or a digest: what the group is pinned to"));
                 }
-                (Track::Latest, true) => {
+                (ReleaseTrack::Latest, true) => {
                     let why = "the newest release is tracked; to stay at one, set track to pinned";
                     causes.push(Cause::forbidden("spec.image.track", why));
                 }
-                (Track::Pinned, true) | (Track::Latest, false) => {}
+                (ReleaseTrack::Pinned, true) | (ReleaseTrack::Latest, false) => {}
             }
         }
         (true, false) => {
@@ -342,7 +342,7 @@ fn image_causes(image: &GroupImage, old: Option<&GroupImage>, causes: &mut Vec<C
                     causes.push(Cause::forbidden(&format!("spec.image.{field}"), OWN));
                 }
             }
-            if image.track == Track::Pinned {
+            if image.track == ReleaseTrack::Pinned {
                 causes.push(Cause::forbidden("spec.image.track", OWN));
             }
         }

@@ -33,7 +33,7 @@ const IMAGE: Shape = Shape::object(&[
     Field::new("digest", TEXT.matching(SHA256_PATTERN)).about("With track pinned: the image, by its SHA-256."),
     Field::new("release", TEXT.chars_min(1).chars_max(128)).about("With track pinned: the release."),
     Field::new("stream", NAME).about("The BootImageStream that images come from."),
-    Field::new("track", Shape::one_of(&["latest", "pinned"]).or(Literal::Text("latest")))
+    Field::new("track", Shape::one_of(&["latest", "pinned"]).with_default(Literal::Text("latest")))
         .about("Whether the stream's newest release is followed, or one release is kept."),
     Field::new("url", TEXT.chars_min(1)).about("An image of one's own, of no stream."),
 ]);
@@ -43,7 +43,7 @@ const ROLLOUT: Shape = Shape::object(&[
     Field::new("canaries", Shape::INT32.min(1).max(CANARIES_MAX)).about("How many hosts try a new image; 1 if unset."),
     Field::new("deadlineSeconds", Shape::INT64.min(DEADLINE_SECONDS.0).max(DEADLINE_SECONDS.1))
         .about("How long a canary may take until its OS reports itself; two hours if unset."),
-    Field::new("mode", Shape::one_of(&["all", "canary"]).or(Literal::Text("all")))
+    Field::new("mode", Shape::one_of(&["all", "canary"]).with_default(Literal::Text("all")))
         .about("Whether a new image goes to all at once, or is tried by a few first."),
 ]);
 

@@ -70,7 +70,7 @@ fn what_is_not_said_has_a_meaning_and_what_is_idle_is_told() {
     let (object, _, warnings) = judged(group(json!({})));
     assert_eq!(warnings, Vec::<String>::new());
     let typed: HostGroup = decode(&object).unwrap();
-    assert_eq!((typed.spec.image.track, typed.spec.rollout.mode), (Track::Latest, RolloutMode::All));
+    assert_eq!((typed.spec.image.track, typed.spec.rollout.mode), (ReleaseTrack::Latest, RolloutMode::All));
     assert_eq!((typed.spec.rollout.canaries(), typed.spec.rollout.deadline_seconds()), (1, 7200));
     assert_eq!(judged(group(json!({"rollout": {"deadlineSeconds": 600}}))).2.len(), 1);
 }

@@ -32,10 +32,10 @@ pub struct BootRecord {
     pub script_at: Option<Timestamp>,
     /// All bytes of the kernel were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<SentRecord>,
+    pub kernel: Option<SentFileRecord>,
     /// All bytes of the initramfs were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub initramfs: Option<SentRecord>,
+    pub initramfs: Option<SentFileRecord>,
     /// A hello counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hello_at: Option<Timestamp>,
@@ -51,7 +51,7 @@ impl BootRecord {
 /// A file that was sent whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SentRecord {
+pub struct SentFileRecord {
     /// The number of the token for which it was sent.
     pub grant: u64,
     pub at: Timestamp,

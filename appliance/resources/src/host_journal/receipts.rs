@@ -15,7 +15,7 @@ pub const EVIDENCE_BYTES_MAX: usize = 1 << 20;
 
 /// How much a receipt is missed, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
+enum ReceiptPriority {
     /// Of an older boot.
     Old,
     Inspection,
@@ -69,8 +69,14 @@ impl HostJournalStatus {
         for (receipt, goes) in std::mem::take(&mut self.receipts).into_iter().zip(goes) {
             match goes {
                 None => stay.push(receipt),
-                Some(Worth::Alone) => lost.push(receipt),
-                Some(Worth::Old | Worth::Inspection | Worth::NoDisk | Worth::DoneAgain | Worth::NewestPlan) => {}
+                Some(ReceiptPriority::Alone) => lost.push(receipt),
+                Some(
+                    ReceiptPriority::Old
+                    | ReceiptPriority::Inspection
+                    | ReceiptPriority::NoDisk
+                    | ReceiptPriority::DoneAgain
+                    | ReceiptPriority::NewestPlan,
+                ) => {}
             }
         }
         self.receipts = stay;
@@ -79,7 +85,7 @@ impl HostJournalStatus {
 
     /// The receipts' places in the list, those first that are missed least; of the same worth the oldest. By its
     /// number, not by when it came: one that was dropped and is brought again is dropped again.
-    fn by_worth(&self) -> Vec<(Worth, usize)> {
+    fn by_worth(&self) -> Vec<(ReceiptPriority, usize)> {
         let newest = self.receipts.iter().map(|receipt| receipt.attempt).max();
         let is_new = |receipt: &ReceiptRecord| Some(receipt.attempt) == newest;
         let newest_plan = self.receipts.iter().filter(|receipt| is_new(receipt)).map(|receipt| receipt.plan).max();
@@ -92,12 +98,12 @@ impl HostJournalStatus {
             *last = place(receipt).max(*last);
         }
         let worth = |receipt: &ReceiptRecord| match deed(receipt) {
-            _ if !is_new(receipt) => Worth::Old,
-            None if receipt.step == "inspect" => Worth::Inspection,
-            None if Some(receipt.plan) == newest_plan => Worth::NewestPlan,
-            None => Worth::NoDisk,
-            Some(deed) if last.get(&deed).is_some_and(|last| *last > place(receipt)) => Worth::DoneAgain,
-            Some(_) => Worth::Alone,
+            _ if !is_new(receipt) => ReceiptPriority::Old,
+            None if receipt.step == "inspect" => ReceiptPriority::Inspection,
+            None if Some(receipt.plan) == newest_plan => ReceiptPriority::NewestPlan,
+            None => ReceiptPriority::NoDisk,
+            Some(deed) if last.get(&deed).is_some_and(|last| *last > place(receipt)) => ReceiptPriority::DoneAgain,
+            Some(_) => ReceiptPriority::Alone,
         };
         let mut all: Vec<_> = self.receipts.iter().enumerate().map(|(at, receipt)| (worth(receipt), at)).collect();
         all.sort_by_key(|&(worth, at)| (worth, self.receipts[at].attempt, place(&self.receipts[at])));

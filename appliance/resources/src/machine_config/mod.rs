@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     companions::CONDITIONS_ONLY,
-    kind::{AGE, Kind, Scope, Verdict, column},
+    kind::{AGE, Kind, KindScope, RuleVerdict, column},
     shape::{Field, Shape},
 };
 
@@ -21,7 +21,7 @@ pub const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
 
 pub const KIND: Kind = Kind {
     short_names: &["mc"],
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     columns: &[
         column(
             "GeneratedByController",
@@ -33,7 +33,7 @@ pub const KIND: Kind = Kind {
         AGE,
     ],
     about: "A part of what the machines of a role are configured with.",
-    rules: |new, _| Verdict { causes: Vec::new(), unacted: unacted(&new["spec"]) },
+    rules: |new, _| RuleVerdict { causes: Vec::new(), unacted: unacted(&new["spec"]) },
     ..Kind::new(GROUP, "v1", "MachineConfig", "machineconfigs", "machineconfig", &SHAPE)
 };
 

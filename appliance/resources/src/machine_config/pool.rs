@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    kind::{AGE, Column, Kind, Scope, Verdict, column},
+    kind::{AGE, Kind, KindColumn, KindScope, RuleVerdict, column},
     label, reference,
     selector::{self, Selector},
-    shape::{Field, Rule, Shape},
+    shape::{CelRule, Field, Shape},
 };
 
 pub const KIND: Kind = Kind {
     short_names: &["mcp"],
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     has_status: true,
     columns: &[
         column("Config", ".status.configuration.name", "The rendered config", 0),
@@ -36,8 +36,8 @@ pub const KIND: Kind = Kind {
     ..Kind::new(super::GROUP, "v1", "MachineConfigPool", "machineconfigpools", "machineconfigpool", &SHAPE)
 };
 
-const fn count(name: &'static str, json_path: &'static str, description: &'static str) -> Column {
-    Column { type_: "number", ..column(name, json_path, description, 0) }
+const fn count(name: &'static str, json_path: &'static str, description: &'static str) -> KindColumn {
+    KindColumn { type_: "number", ..column(name, json_path, description, 0) }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ const UNACTED: [(&str, &str); 5] = [
     ("osImageStream", "which image a host gets its group or set says"),
 ];
 
-fn judge(new: &Value) -> Verdict {
+fn judge(new: &Value) -> RuleVerdict {
     let spec = &new["spec"];
     let mut causes = Vec::new();
     for name in ["machineConfigSelector", "nodeSelector"] {
@@ -86,7 +86,7 @@ fn judge(new: &Value) -> Verdict {
     let is_set = |name: &str| !matches!(spec[name], Value::Null | Value::Bool(false));
     let unacted = UNACTED.iter().filter(|(name, _)| is_set(name));
     let unacted = unacted.map(|(name, why)| format!("spec.{name} is accepted but not acted on: {why}")).collect();
-    Verdict { causes, unacted }
+    RuleVerdict { causes, unacted }
 }
 
 const CONFIGURATION: Shape = Shape::object(&[
@@ -104,7 +104,7 @@ const CONFIGURATION: Shape = Shape::object(&[
 
 const OS_STREAM: Shape = Shape::object(&[Field::required(
     "name",
-    Shape::TEXT.chars_min(1).chars_max(253).ruled_by(&[Rule {
+    Shape::TEXT.chars_min(1).chars_max(253).ruled_by(&[CelRule {
         cel: "!format.dns1123Subdomain().validate(self).hasValue()",
         message: "a RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
                   and end with an alphanumeric character.",
@@ -161,7 +161,7 @@ const SYNCHRONIZER: Shape = Shape::object(&[
     Field::required("machineCount", COUNT).about("Machines that there are."),
     Field::new(
         "observedGeneration",
-        COUNT.ruled_by(&[Rule {
+        COUNT.ruled_by(&[CelRule {
             cel: "self >= oldSelf || (self == 0 && oldSelf > 0)",
             message: "observedGeneration must not move backwards except to zero",
             holds: |value, old| match (value.as_i64(), old.and_then(Value::as_i64)) {
@@ -178,27 +178,27 @@ const SYNCHRONIZER: Shape = Shape::object(&[
     Field::required("updatedMachineCount", COUNT).about("Machines that have what is wanted."),
 ])
 .ruled_by(&[
-    Rule {
+    CelRule {
         cel: "self.machineCount >= self.updatedMachineCount",
         message: "machineCount must be greater than or equal to updatedMachineCount",
         holds: |value, _| at_least(value, "machineCount", "updatedMachineCount"),
     },
-    Rule {
+    CelRule {
         cel: "self.machineCount >= self.availableMachineCount",
         message: "machineCount must be greater than or equal to availableMachineCount",
         holds: |value, _| at_least(value, "machineCount", "availableMachineCount"),
     },
-    Rule {
+    CelRule {
         cel: "self.machineCount >= self.unavailableMachineCount",
         message: "machineCount must be greater than or equal to unavailableMachineCount",
         holds: |value, _| at_least(value, "machineCount", "unavailableMachineCount"),
     },
-    Rule {
+    CelRule {
         cel: "self.machineCount >= self.readyMachineCount",
         message: "machineCount must be greater than or equal to readyMachineCount",
         holds: |value, _| at_least(value, "machineCount", "readyMachineCount"),
     },
-    Rule {
+    CelRule {
         cel: "self.availableMachineCount >= self.readyMachineCount",
         message: "availableMachineCount must be greater than or equal to readyMachineCount",
         holds: |value, _| at_least(value, "availableMachineCount", "readyMachineCount"),

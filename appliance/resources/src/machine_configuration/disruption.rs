@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::shape::{Field, Rule, Shape, matches};
+use crate::shape::{CelRule, Field, Shape, matches};
 
 const ACTIONS_MAX: usize = 10;
 /// In the spec; the status has upstream's own beside them.
@@ -14,14 +14,14 @@ const SERVICE_TYPES: &str = r"\.(service|socket|device|mount|automount|swap|targ
 const SERVICE_NAME: &str = r"^[a-zA-Z0-9:._\\-]+\..";
 
 const UNIT_NAME: Shape = Shape::TEXT.chars_max(255).ruled_by(&[
-    Rule {
+    CelRule {
         cel: r"self.matches('\\.(service|socket|device|mount|automount|swap|target|path|timer|snapshot|slice|scope)$')",
         message: "Invalid ${SERVICETYPE} in service name. Expected format is ${NAME}${SERVICETYPE}, where \
                   ${SERVICETYPE} must be one of \".service\", \".socket\", \".device\", \".mount\", \".automount\", \
                   \".swap\", \".target\", \".path\", \".timer\",\".snapshot\", \".slice\" or \".scope\".",
         holds: |value, _| matches(SERVICE_TYPES, value.as_str().unwrap_or_default()),
     },
-    Rule {
+    CelRule {
         cel: r"self.matches('^[a-zA-Z0-9:._\\\\-]+\\..')",
         message: "Invalid ${NAME} in service name. Expected format is ${NAME}${SERVICETYPE}, where {NAME} must be \
                   atleast 1 character long and can only consist of alphabets, digits, \":\", \"-\", \"_\", \".\", \
@@ -42,12 +42,12 @@ const fn action_fields(types: &'static [&'static str]) -> [Field; 3] {
 
 const fn action(fields: &'static [Field]) -> Shape {
     Shape::object(fields).ruled_by(&[
-        Rule {
+        CelRule {
             cel: "has(self.type) && self.type == 'Reload' ? has(self.reload) : !has(self.reload)",
             message: "reload is required when type is Reload, and forbidden otherwise",
             holds: |value, _| (value["type"] == "Reload") == value.get("reload").is_some(),
         },
-        Rule {
+        CelRule {
             cel: "has(self.type) && self.type == 'Restart' ? has(self.restart) : !has(self.restart)",
             message: "restart is required when type is Restart, and forbidden otherwise",
             holds: |value, _| (value["type"] == "Restart") == value.get("restart").is_some(),
@@ -63,12 +63,12 @@ fn stands_alone(actions: &Value, type_: &str) -> bool {
 
 const fn actions(action: &'static Shape) -> Field {
     let list = Shape::list(action).atomic().items_max(ACTIONS_MAX).ruled_by(&[
-        Rule {
+        CelRule {
             cel: "self.exists(x, x.type=='Reboot') ? size(self) == 1 : true",
             message: "Reboot action can only be specified standalone, as it will override any other actions",
             holds: |value, _| stands_alone(value, "Reboot"),
         },
-        Rule {
+        CelRule {
             cel: "self.exists(x, x.type=='None') ? size(self) == 1 : true",
             message: "None action can only be specified standalone, as it will override any other actions",
             holds: |value, _| stands_alone(value, "None"),

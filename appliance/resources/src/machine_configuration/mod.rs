@@ -26,7 +26,7 @@ pub use shape::{RHCOS_VERSION_CHARS, SKIPPED_MAX};
 use crate::{
     admit::typed,
     condition::Condition,
-    kind::{AGE, Kind, Scope, column},
+    kind::{AGE, Kind, KindScope, column},
     selector::Selector,
     zero::is_zero,
 };
@@ -43,7 +43,7 @@ pub const MANAGED: [(&str, &str); 3] =
     [(HOST_GROUPS, rules::FIRESTEEL), (MACHINE_SETS, rules::MACHINE_API), (MACHINE_SETS, rules::CLUSTER_API)];
 
 pub const KIND: Kind = Kind {
-    scope: Scope::Cluster,
+    scope: KindScope::Cluster,
     has_status: true,
     columns: &[
         column(
@@ -130,12 +130,12 @@ pub struct ManagedBootImages {
 pub struct MachineManager {
     pub resource: String,
     pub api_group: String,
-    pub selection: Selection,
+    pub selection: SetSelection,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Selection {
+pub struct SetSelection {
     pub mode: SelectionMode,
     /// With [`SelectionMode::Partial`] alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,7 +210,7 @@ pub struct SkippedBootImage {
 
 impl MachineManager {
     fn new(resource: &str, api_group: &str, mode: SelectionMode) -> Self {
-        let selection = Selection { mode, partial: None };
+        let selection = SetSelection { mode, partial: None };
         Self { resource: resource.to_owned(), api_group: api_group.to_owned(), selection }
     }
 
@@ -250,7 +250,7 @@ impl ManagedBootImages {
 
     /// What is selected of a kind of set.
     #[must_use]
-    pub fn selection(&self, resource: &str, api_group: &str) -> Option<&Selection> {
+    pub fn selection(&self, resource: &str, api_group: &str) -> Option<&SetSelection> {
         let managers = self.machine_managers.iter().flatten();
         managers.into_iter().find(|manager| manager.is_of(resource, api_group)).map(|manager| &manager.selection)
     }

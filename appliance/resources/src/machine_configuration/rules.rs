@@ -4,7 +4,7 @@ use firesteel_kube_types::Cause;
 use serde_json::{Value, json};
 
 use super::{CONTROL_PLANE_MACHINE_SETS, HOST_GROUPS, MachineConfiguration, SINGLETON};
-use crate::{kind::Verdict, shape::Rule};
+use crate::{kind::RuleVerdict, shape::CelRule};
 
 pub(super) const MACHINE_API: &str = "machine.openshift.io";
 pub(super) const CLUSTER_API: &str = "cluster.x-k8s.io";
@@ -27,7 +27,7 @@ const UNACTED_WORDS: [(&str, &[&str], &str); 3] = [
     ("managementState", &["", "Managed"], "boot images are given up by managedBootImages alone"),
 ];
 
-pub(super) fn judge(object: &Value, new: &MachineConfiguration, old: Option<&MachineConfiguration>) -> Verdict {
+pub(super) fn judge(object: &Value, new: &MachineConfiguration, old: Option<&MachineConfiguration>) -> RuleVerdict {
     let mut causes = Vec::new();
     if old.is_none() && new.metadata.name != SINGLETON {
         let why = format!("there is one object of this kind and its name is {SINGLETON:?}");
@@ -61,7 +61,7 @@ pub(super) fn judge(object: &Value, new: &MachineConfiguration, old: Option<&Mac
             ));
         }
     }
-    Verdict { causes, unacted }
+    RuleVerdict { causes, unacted }
 }
 
 fn unacted(spec: &Value) -> Vec<String> {
@@ -87,8 +87,8 @@ fn is_of_machine_api(manager: &Value) -> bool {
 }
 
 /// Whoever gives up the management of boot images says first how their age is to be known.
-pub(super) const AUTOMATIC: [Rule; 4] = [
-    Rule {
+pub(super) const AUTOMATIC: [CelRule; 4] = [
+    CelRule {
         cel: "self.?status.bootImageSkewEnforcementStatus.mode.orValue(\"\") == 'Automatic' ? \
               self.?spec.managedBootImages.hasValue() || self.?status.managedBootImagesStatus.hasValue() : true",
         message: "when skew enforcement is in Automatic mode, a boot image configuration is required",
@@ -99,7 +99,7 @@ pub(super) const AUTOMATIC: [Rule; 4] = [
                 || is_there("status", "managedBootImagesStatus")
         },
     },
-    Rule {
+    CelRule {
         cel: "self.?status.bootImageSkewEnforcementStatus.mode.orValue(\"\") == 'Automatic' ? \
               !(self.?spec.managedBootImages.machineManagers.hasValue()) || \
               size(self.spec.managedBootImages.machineManagers) > 0 : true",
@@ -110,7 +110,7 @@ pub(super) const AUTOMATIC: [Rule; 4] = [
                 || managers(object, "spec", "managedBootImages").is_none_or(|managers| !managers.is_empty())
         },
     },
-    Rule {
+    CelRule {
         cel: "self.?status.bootImageSkewEnforcementStatus.mode.orValue(\"\") == 'Automatic' ? \
               !(self.?spec.managedBootImages.machineManagers.hasValue()) || \
               !self.spec.managedBootImages.machineManagers.exists(m, m.resource == 'machinesets' && m.apiGroup == \
@@ -126,7 +126,7 @@ pub(super) const AUTOMATIC: [Rule; 4] = [
             !is_automatic(object) || managers(object, "spec", "managedBootImages").is_none_or(ours)
         },
     },
-    Rule {
+    CelRule {
         cel: "self.?status.bootImageSkewEnforcementStatus.mode.orValue(\"\") == 'Automatic' ? \
               !(self.?status.managedBootImagesStatus.machineManagers.hasValue()) || \
               self.status.managedBootImagesStatus.machineManagers.exists(m, m.selection.mode == 'All' && m.resource \

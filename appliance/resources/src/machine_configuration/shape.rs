@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::disruption;
 use crate::{
     condition, selector,
-    shape::{Field, Literal, Rule, Shape, matches},
+    shape::{CelRule, Field, Literal, Shape, matches},
 };
 
 pub(super) const RESOURCES: [&str; 3] = [super::MACHINE_SETS, super::CONTROL_PLANE_MACHINE_SETS, super::HOST_GROUPS];
@@ -24,7 +24,7 @@ fn goes_with(value: &Value, mode: &str, part: &str) -> bool {
     (text(value, "mode") == mode) == value.get(part).is_some()
 }
 
-const OCP_VERSION: Shape = Shape::TEXT.chars_min(5).chars_max(10).ruled_by(&[Rule {
+const OCP_VERSION: Shape = Shape::TEXT.chars_min(5).chars_max(10).ruled_by(&[CelRule {
     cel: r"self.matches('^[0-9]+\\.[0-9]+\\.[0-9]+$')",
     message: "ocpVersion must match the OCP semver compatible format of x.y.z",
     holds: |value, _| matches(r"^[0-9]+\.[0-9]+\.[0-9]+$", value.as_str().unwrap_or_default()),
@@ -34,7 +34,7 @@ const OCP_VERSION: Shape = Shape::TEXT.chars_min(5).chars_max(10).ruled_by(&[Rul
 pub const RHCOS_VERSION_CHARS: [usize; 2] = [14, 21];
 
 const RHCOS_VERSION: Shape =
-    Shape::TEXT.chars_min(RHCOS_VERSION_CHARS[0]).chars_max(RHCOS_VERSION_CHARS[1]).ruled_by(&[Rule {
+    Shape::TEXT.chars_min(RHCOS_VERSION_CHARS[0]).chars_max(RHCOS_VERSION_CHARS[1]).ruled_by(&[CelRule {
         cel: r"self.matches('^[0-9]+\\.[0-9]+\\.([0-9]{8}|[0-9]{12})-[0-9]+$')",
         message: "rhcosVersion must match format [major].[minor].[datestamp(YYYYMMDD)]-[buildnumber] or must match \
               legacy format [major].[minor].[timestamp(YYYYMMDDHHmm)]-[buildnumber]",
@@ -53,12 +53,12 @@ const MANUAL: Shape = Shape::object(&[
     RHCOS,
 ])
 .ruled_by(&[
-    Rule {
+    CelRule {
         cel: "has(self.mode) && (self.mode =='OCPVersion') ?  has(self.ocpVersion) : !has(self.ocpVersion)",
         message: "ocpVersion is required when mode is OCPVersion, and forbidden otherwise",
         holds: |value, _| goes_with(value, "OCPVersion", "ocpVersion"),
     },
-    Rule {
+    CelRule {
         cel: "has(self.mode) && (self.mode =='RHCOSVersion') ?  has(self.rhcosVersion) : !has(self.rhcosVersion)",
         message: "rhcosVersion is required when mode is RHCOSVersion, and forbidden otherwise",
         holds: |value, _| goes_with(value, "RHCOSVersion", "rhcosVersion"),
@@ -72,13 +72,13 @@ const SKEW: Shape = Shape::object(&[
     Field::required("mode", Shape::one_of(&["Manual", "None"]))
         .about("Whether the age of boot images is held against a stated version, or not at all."),
 ])
-.ruled_by(&[Rule {
+.ruled_by(&[CelRule {
     cel: "has(self.mode) && (self.mode =='Manual') ?  has(self.manual) : !has(self.manual)",
     message: "manual is required when mode is Manual, and forbidden otherwise",
     holds: |value, _| goes_with(value, "Manual", "manual"),
 }]);
 
-const AUTOMATIC: Shape = Shape::object(&[OCP, RHCOS]).fields_min(1).ruled_by(&[Rule {
+const AUTOMATIC: Shape = Shape::object(&[OCP, RHCOS]).fields_min(1).ruled_by(&[CelRule {
     cel: "has(self.ocpVersion) || has(self.rhcosVersion)",
     message: "at least one of ocpVersion or rhcosVersion is required",
     holds: |value, _| value.get("ocpVersion").is_some() || value.get("rhcosVersion").is_some(),
@@ -90,12 +90,12 @@ const SKEW_STATUS: Shape = Shape::object(&[
     Field::required("mode", Shape::one_of(&["Automatic", "Manual", "None"])).about("How the age is held against it."),
 ])
 .ruled_by(&[
-    Rule {
+    CelRule {
         cel: "has(self.mode) && (self.mode == 'Automatic') ?  has(self.automatic) : !has(self.automatic)",
         message: "automatic is required when mode is Automatic, and forbidden otherwise",
         holds: |value, _| goes_with(value, "Automatic", "automatic"),
     },
-    Rule {
+    CelRule {
         cel: "has(self.mode) && (self.mode == 'Manual') ?  has(self.manual) : !has(self.manual)",
         message: "manual is required when mode is Manual, and forbidden otherwise",
         holds: |value, _| goes_with(value, "Manual", "manual"),
@@ -111,7 +111,7 @@ const SELECTION: Shape = Shape::object(&[
         .about("All sets of this kind, those that a selector selects, or none."),
     Field::new("partial", PARTIAL).about("With Partial: which."),
 ])
-.ruled_by(&[Rule {
+.ruled_by(&[CelRule {
     cel: "has(self.mode) && self.mode == 'Partial' ?  has(self.partial) : !has(self.partial)",
     message: "Partial is required when type is partial, and forbidden otherwise",
     holds: |value, _| goes_with(value, "Partial", "partial"),
@@ -122,7 +122,7 @@ const MANAGER: Shape = Shape::object(&[
     Field::required("resource", Shape::one_of(&RESOURCES)).about("The kind of the sets, as in paths."),
     Field::required("selection", SELECTION).about("Which of them are managed."),
 ])
-.ruled_by(&[Rule {
+.ruled_by(&[CelRule {
     cel: "self.resource != 'controlplanemachinesets' || self.selection.mode == 'All' || self.selection.mode == 'None'",
     message: "Only All or None selection mode is permitted for ControlPlaneMachineSets",
     holds: |value, _| {
@@ -144,7 +144,8 @@ const OVERRIDES: Shape = Shape::object(&[Field::new(
 .about("Parts of a config's storage section that may change though nodes do not follow.")])
 .fields_min(1);
 
-const LOG_LEVEL: Shape = Shape::one_of(&["", "Normal", "Debug", "Trace", "TraceAll"]).or(Literal::Text("Normal"));
+const LOG_LEVEL: Shape =
+    Shape::one_of(&["", "Normal", "Debug", "Trace", "TraceAll"]).with_default(Literal::Text("Normal"));
 
 const SPEC: Shape = Shape::object(&[
     Field::new("bootImageSkewEnforcement", SKEW).about("How old boot images may be. Without it, as the sets tell."),

@@ -2,10 +2,10 @@
 
 use crate::{
     condition,
-    shape::{Field, Literal, Rule, Shape},
+    shape::{CelRule, Field, Literal, Shape},
 };
 
-const GROWS: Rule = Rule {
+const GROWS: CelRule = CelRule {
     cel: "self >= oldSelf",
     message: "must only increase",
     holds: |new, old| old.is_none_or(|old| new.as_i64() >= old.as_i64()),
@@ -54,7 +54,8 @@ pub(super) const SHAPE: Shape = Shape::object(&[
                 Shape::object(&[
                     Field::new("disableDefaultPrometheusRules", Shape::BOOLEAN).about("Whether the usual alerts are left out."),
                     Field::required("enabled", Shape::BOOLEAN).about("Whether figures are collected."),
-                    Field::new("sensorCollectionInterval", Shape::INTEGER.min(60).or(Literal::Integer(60))).about("Seconds between two readings."),
+                    Field::new("sensorCollectionInterval", Shape::INTEGER.min(60).with_default(Literal::Integer(60)))
+                        .about("Seconds between two readings."),
                 ]),
             ).about("Figures of BMCs for Prometheus."),
             Field::new("provisioningDHCPExternal", Shape::BOOLEAN).about("Whether somebody else runs DHCP. Replaced by provisioningNetwork."),

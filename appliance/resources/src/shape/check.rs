@@ -7,14 +7,14 @@ use firesteel_kube_types::{Cause, CauseReason};
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
-use super::{COMMON, FINDINGS_MAX, Field, Form, Format, Ownership, Shape, field, path::Path};
+use super::{COMMON, FINDINGS_MAX, Field, OpenApiFormat, Ownership, Shape, ShapeForm, field, path::ShapePath};
 
 /// Compares a whole object with its shape; `old` is the stored one where the object exists already.
 #[must_use]
 pub fn check(shape: &Shape, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut findings = Findings::default();
-    walk(shape, &Path::ROOT, object, old, &mut findings);
-    let Findings { mut causes, ruled } = findings;
+    let mut findings = ShapeFindings::default();
+    walk(shape, &ShapePath::ROOT, object, old, &mut findings);
+    let ShapeFindings { mut causes, ruled } = findings;
     if !causes.iter().any(hinders_rules) {
         causes.extend(ruled);
     }
@@ -51,55 +51,60 @@ fn hinders_rules(cause: &Cause) -> bool {
 
 fn has_rules(shape: &Shape) -> bool {
     let is_below = match shape.form {
-        Form::Map(item) | Form::List(item) => has_rules(item),
-        Form::Object(fields) => fields.iter().any(|field| has_rules(&field.shape)),
-        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => false,
+        ShapeForm::Map(item) | ShapeForm::List(item) => has_rules(item),
+        ShapeForm::Object(fields) => fields.iter().any(|field| has_rules(&field.shape)),
+        ShapeForm::Boolean
+        | ShapeForm::Integer
+        | ShapeForm::Number
+        | ShapeForm::Text
+        | ShapeForm::IntegerOrText
+        | ShapeForm::Any => false,
     };
     is_below || !shape.rules.is_empty()
 }
 
 #[derive(Default)]
-struct Findings {
+struct ShapeFindings {
     causes: Vec<Cause>,
     ruled: Vec<Cause>,
 }
 
-impl Findings {
+impl ShapeFindings {
     fn push(&mut self, cause: impl FnOnce() -> Cause) {
         if self.causes.len() < FINDINGS_MAX {
             self.causes.push(cause());
         }
     }
 
-    fn wrong_type(&mut self, path: &Path<'_>, value: &Value, wanted: &str) {
+    fn wrong_type(&mut self, path: &ShapePath<'_>, value: &Value, wanted: &str) {
         self.push(|| Cause::type_invalid(&path.to_string(), type_name(value), wanted));
     }
 
-    fn out_of_bounds(&mut self, path: &Path<'_>, found: &Value, bound: &str) {
+    fn out_of_bounds(&mut self, path: &ShapePath<'_>, found: &Value, bound: &str) {
         self.push(|| Cause::invalid_value(&path.to_string(), found, &format!("{path} in body should {bound}")));
     }
 }
 
-fn walk(shape: &Shape, path: &Path<'_>, value: &Value, old: Option<&Value>, findings: &mut Findings) {
+fn walk(shape: &Shape, path: &ShapePath<'_>, value: &Value, old: Option<&Value>, findings: &mut ShapeFindings) {
     if value.is_null() && shape.nullable {
         return;
     }
     match (shape.form, value) {
-        (Form::Any, _) | (Form::Boolean, Value::Bool(_)) | (Form::Number, Value::Number(_)) => {}
-        (Form::IntegerOrText, Value::String(_)) => {}
-        (Form::Text, Value::String(found)) => text(shape, path, found, findings),
-        (Form::Integer, Value::Number(_)) => match integral(value) {
+        (ShapeForm::Any, _) | (ShapeForm::Boolean, Value::Bool(_)) | (ShapeForm::Number, Value::Number(_)) => {}
+        (ShapeForm::IntegerOrText, Value::String(_)) => {}
+        (ShapeForm::Text, Value::String(found)) => text(shape, path, found, findings),
+        (ShapeForm::Integer, Value::Number(_)) => match integral(value) {
             Some(number) => integer(shape, path, number, findings),
             None => findings.wrong_type(path, value, "integer"),
         },
-        (Form::IntegerOrText, Value::Number(_)) if integral(value).is_some() => {}
-        (Form::Map(item), Value::Object(map)) => {
+        (ShapeForm::IntegerOrText, Value::Number(_)) if integral(value).is_some() => {}
+        (ShapeForm::Map(item), Value::Object(map)) => {
             for (name, value) in map {
                 walk(item, &path.field(name), value, old.and_then(|old| old.get(name)), findings);
             }
         }
-        (Form::List(item), Value::Array(values)) => list(shape, item, path, values, findings),
-        (Form::Object(fields), Value::Object(map)) => object(shape, fields, path, map, old, findings),
+        (ShapeForm::List(item), Value::Array(values)) => list(shape, item, path, values, findings),
+        (ShapeForm::Object(fields), Value::Object(map)) => object(shape, fields, path, map, old, findings),
         (form, _) => return findings.wrong_type(path, value, wanted(form)),
     }
     for rule in shape.rules.iter().filter(|rule| !(rule.holds)(value, old)) {
@@ -110,10 +115,10 @@ fn walk(shape: &Shape, path: &Path<'_>, value: &Value, old: Option<&Value>, find
 fn object(
     shape: &Shape,
     fields: &'static [Field],
-    path: &Path<'_>,
+    path: &ShapePath<'_>,
     map: &Map<String, Value>,
     old: Option<&Value>,
-    findings: &mut Findings,
+    findings: &mut ShapeFindings,
 ) {
     for (name, value) in map {
         // What is not known here is open, or the API server's.
@@ -130,7 +135,7 @@ fn object(
     }
 }
 
-fn list(shape: &Shape, item: &'static Shape, path: &Path<'_>, values: &[Value], findings: &mut Findings) {
+fn list(shape: &Shape, item: &'static Shape, path: &ShapePath<'_>, values: &[Value], findings: &mut ShapeFindings) {
     let count = values.len();
     if let Some(min) = shape.items_min.filter(|min| count < *min) {
         findings.out_of_bounds(path, &json!(count), &format!("have at least {min} items"));
@@ -164,9 +169,9 @@ fn list(shape: &Shape, item: &'static Shape, path: &Path<'_>, values: &[Value], 
     }
 }
 
-fn integer(shape: &Shape, path: &Path<'_>, number: i64, findings: &mut Findings) {
+fn integer(shape: &Shape, path: &ShapePath<'_>, number: i64, findings: &mut ShapeFindings) {
     let found = json!(number);
-    if shape.format == Some(Format::Int32) && i32::try_from(number).is_err() {
+    if shape.format == Some(OpenApiFormat::Int32) && i32::try_from(number).is_err() {
         let why = format!("{path} in body must be of type integer with format int32");
         findings.push(|| Cause::invalid_value(&path.to_string(), &found, &why));
     }
@@ -178,7 +183,7 @@ fn integer(shape: &Shape, path: &Path<'_>, number: i64, findings: &mut Findings)
     }
 }
 
-fn text(shape: &Shape, path: &Path<'_>, found: &str, findings: &mut Findings) {
+fn text(shape: &Shape, path: &ShapePath<'_>, found: &str, findings: &mut ShapeFindings) {
     if !shape.words.is_empty() && !shape.words.contains(&found) {
         findings.push(|| Cause::not_supported(&path.to_string(), found, shape.words));
     }
@@ -194,7 +199,7 @@ fn text(shape: &Shape, path: &Path<'_>, found: &str, findings: &mut Findings) {
     if let Some(pattern) = shape.pattern.filter(|pattern| !matches(pattern, found)) {
         findings.out_of_bounds(path, &json!(found), &format!("match '{pattern}'"));
     }
-    if shape.format == Some(Format::DateTime) && !is_time(found) {
+    if shape.format == Some(OpenApiFormat::DateTime) && !is_time(found) {
         findings.push(|| Cause::type_invalid(&path.to_string(), found, "date-time"));
     }
 }
@@ -214,15 +219,15 @@ fn integral(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_f64().and_then(whole))
 }
 
-fn wanted(form: Form) -> &'static str {
+fn wanted(form: ShapeForm) -> &'static str {
     match form {
-        Form::Boolean => "boolean",
-        Form::Integer => "integer",
-        Form::Number => "number",
-        Form::Text => "string",
-        Form::IntegerOrText => "integer,string",
-        Form::List(_) => "array",
-        Form::Map(_) | Form::Object(_) | Form::Any => "object",
+        ShapeForm::Boolean => "boolean",
+        ShapeForm::Integer => "integer",
+        ShapeForm::Number => "number",
+        ShapeForm::Text => "string",
+        ShapeForm::IntegerOrText => "integer,string",
+        ShapeForm::List(_) => "array",
+        ShapeForm::Map(_) | ShapeForm::Object(_) | ShapeForm::Any => "object",
     }
 }
 
@@ -256,7 +261,7 @@ pub(crate) fn matches(pattern: &'static str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Rule, conform};
+    use crate::shape::{CelRule, conform};
 
     fn texts(shape: &Shape, value: &Value) -> Vec<String> {
         check(shape, value, None).iter().map(ToString::to_string).collect()
@@ -370,7 +375,7 @@ mod tests {
 
     #[test]
     fn rules_speak_when_everything_has_its_shape() {
-        const GROWS: Rule = Rule {
+        const GROWS: CelRule = CelRule {
             cel: "self >= oldSelf",
             message: "must only increase",
             holds: |new, old| old.is_none_or(|old| new.as_i64() >= old.as_i64()),

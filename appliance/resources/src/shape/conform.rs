@@ -2,28 +2,28 @@
 
 use serde_json::{Map, Value};
 
-use super::{COMMON, FINDINGS_MAX, Field, Form, Shape, field, path::Path};
+use super::{COMMON, FINDINGS_MAX, Field, Shape, ShapeForm, field, path::ShapePath};
 
 /// Drops the fields of a whole object that its shape does not have, and those that are `null` where that
 /// is no value; puts in defaults. Returns the paths of the unknown fields. What has another type than the
 /// shape's is left as it is.
 pub fn conform(shape: &Shape, object: &mut Value) -> Vec<String> {
     let mut unknown = Vec::new();
-    walk(shape, &Path::ROOT, object, &mut unknown);
+    walk(shape, &ShapePath::ROOT, object, &mut unknown);
     unknown
 }
 
-fn walk(shape: &Shape, path: &Path<'_>, value: &mut Value, unknown: &mut Vec<String>) {
+fn walk(shape: &Shape, path: &ShapePath<'_>, value: &mut Value, unknown: &mut Vec<String>) {
     match (shape.form, value) {
-        (Form::Object(fields), Value::Object(map)) => object(shape, fields, path, map, unknown),
-        (Form::Map(item), Value::Object(map)) => {
+        (ShapeForm::Object(fields), Value::Object(map)) => object(shape, fields, path, map, unknown),
+        (ShapeForm::Map(item), Value::Object(map)) => {
             map.retain(|_, value| !is_absent(item, value));
             for (name, value) in map.iter_mut() {
                 default(item, value);
                 walk(item, &path.field(name), value, unknown);
             }
         }
-        (Form::List(item), Value::Array(values)) => {
+        (ShapeForm::List(item), Value::Array(values)) => {
             for (index, value) in values.iter_mut().enumerate() {
                 default(item, value);
                 walk(item, &path.index(index), value, unknown);
@@ -36,7 +36,7 @@ fn walk(shape: &Shape, path: &Path<'_>, value: &mut Value, unknown: &mut Vec<Str
 fn object(
     shape: &Shape,
     fields: &'static [Field],
-    path: &Path<'_>,
+    path: &ShapePath<'_>,
     map: &mut Map<String, Value>,
     unknown: &mut Vec<String>,
 ) {
@@ -81,15 +81,15 @@ mod tests {
     use crate::shape::Literal;
 
     const INNER: Shape = Shape::object(&[
-        Field::new("mode", Shape::TEXT.or(Literal::Text("on"))),
+        Field::new("mode", Shape::TEXT.with_default(Literal::Text("on"))),
         Field::new("end", Shape::TIME.nullable()),
     ]);
     const SHAPE: Shape = Shape::object(&[
         Field::new("online", Shape::BOOLEAN),
-        Field::new("count", Shape::INTEGER.or(Literal::Integer(0))),
+        Field::new("count", Shape::INTEGER.with_default(Literal::Integer(0))),
         Field::new("list", Shape::list(&INNER)),
         Field::new("map", Shape::map(&INNER)),
-        Field::new("made", INNER.or(Literal::EmptyObject)),
+        Field::new("made", INNER.with_default(Literal::EmptyObject)),
         Field::new("open", Shape::object(&[Field::new("inner", INNER)]).open()),
         Field::new("any", Shape::ANY),
     ]);

@@ -9,44 +9,44 @@ pub fn join(path: &str, name: &str) -> String {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+pub(super) struct ShapePath<'a> {
+    parent: Option<&'a ShapePath<'a>>,
+    step: PathSegment<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathSegment<'a> {
     Root,
     Field(&'a str),
     Index(usize),
 }
 
-impl<'a> Path<'a> {
-    pub(super) const ROOT: Self = Self { parent: None, step: Step::Root };
+impl<'a> ShapePath<'a> {
+    pub(super) const ROOT: Self = Self { parent: None, step: PathSegment::Root };
 
     pub(super) fn is_root(&self) -> bool {
         self.parent.is_none()
     }
 
     pub(super) fn field(&'a self, name: &'a str) -> Self {
-        Self { parent: Some(self), step: Step::Field(name) }
+        Self { parent: Some(self), step: PathSegment::Field(name) }
     }
 
     pub(super) fn index(&'a self, index: usize) -> Self {
-        Self { parent: Some(self), step: Step::Index(index) }
+        Self { parent: Some(self), step: PathSegment::Index(index) }
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for ShapePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
         }
         match self.step {
-            Step::Root => Ok(()),
-            Step::Field(name) if self.parent.is_none_or(Path::is_root) => f.write_str(name),
-            Step::Field(name) => write!(f, ".{name}"),
-            Step::Index(index) => write!(f, "[{index}]"),
+            PathSegment::Root => Ok(()),
+            PathSegment::Field(name) if self.parent.is_none_or(ShapePath::is_root) => f.write_str(name),
+            PathSegment::Field(name) => write!(f, ".{name}"),
+            PathSegment::Index(index) => write!(f, "[{index}]"),
         }
     }
 }

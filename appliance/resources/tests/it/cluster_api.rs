@@ -1,7 +1,7 @@
 //! Cluster API's kinds: from one version to the other and back, and what upstream's webhooks put in and
 //! refuse.
 
-use firesteel_kube::Conversion;
+use firesteel_kube::VersionConversion;
 use firesteel_resources::{
     admit,
     kind::Kind,
@@ -16,9 +16,9 @@ use crate::shapes;
 const KEPT: &str = "cluster.x-k8s.io/conversion-data";
 const OLDER: [&Kind; 3] = [&CLUSTER_V1BETA1, &MACHINE_V1BETA1, &MACHINE_SET_V1BETA1];
 
-fn conversion(kind: &Kind) -> Conversion {
+fn conversion(kind: &Kind) -> VersionConversion {
     let stored_as = kind.stored_as.unwrap();
-    Conversion {
+    VersionConversion {
         to_stored: stored_as.conversion.to_v1beta2,
         from_stored: stored_as.conversion.to_v1beta1,
         annotation: stored_as.annotation,

@@ -9,10 +9,10 @@ use std::{
 use firesteel_kube_types::summary;
 use firesteel_resources::{
     admit,
-    kind::{Kind, Scope},
+    kind::{Kind, KindScope},
     kinds::KINDS,
     no_controller,
-    shape::{Form, Shape},
+    shape::{Shape, ShapeForm},
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ impl FieldRows {
         let one = if kind.kind == "Provisioning" { "provisioning-configuration" } else { "a" };
         let name = if self.name.is_empty() { one } else { self.name.as_str() };
         let mut metadata = json!({"name": name, "generation": 1});
-        if kind.scope == Scope::Namespaced {
+        if kind.scope == KindScope::Namespaced {
             metadata["namespace"] = json!("default");
         }
         json!({"metadata": metadata, "spec": spec})
@@ -68,9 +68,14 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
 /// Every field that has no others in it, with the fields of lists and maps; not those of the status.
 fn leaves(shape: &Shape, path: &str, found: &mut Vec<String>) {
     let inside = match shape.form {
-        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => &[][..],
-        Form::Map(item) | Form::List(item) => return leaves(item, path, found),
-        Form::Object(fields) => fields,
+        ShapeForm::Boolean
+        | ShapeForm::Integer
+        | ShapeForm::Number
+        | ShapeForm::Text
+        | ShapeForm::IntegerOrText
+        | ShapeForm::Any => &[][..],
+        ShapeForm::Map(item) | ShapeForm::List(item) => return leaves(item, path, found),
+        ShapeForm::Object(fields) => fields,
     };
     if inside.is_empty() {
         found.push(path.to_owned());
@@ -134,7 +139,7 @@ fn verdict_faults(kind: &Kind, rows: &FieldRows) -> Vec<String> {
         if !admission.warnings.iter().any(|line| names(line)) {
             faults.push(format!("{} {row}: no warning names it: {:?}", kind.kind, admission.warnings));
         }
-        no_controller::tell(kind, &mut object, Timestamp::UNIX_EPOCH);
+        no_controller::set_no_controller(kind, &mut object, Timestamp::UNIX_EPOCH);
         let told = object["status"]["conditions"][0]["message"].as_str().unwrap_or_default();
         if !names(told) {
             faults.push(format!("{} {row}: NoController does not name it: {told:?}", kind.kind));

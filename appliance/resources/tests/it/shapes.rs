@@ -1,6 +1,6 @@
 //! Objects that have a shape, drawn at random.
 
-use firesteel_resources::shape::{Form, Format, Ownership, Shape};
+use firesteel_resources::shape::{OpenApiFormat, Ownership, Shape, ShapeForm};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -9,26 +9,26 @@ const MORE: usize = 3;
 
 pub(crate) fn object(shape: &'static Shape) -> BoxedStrategy<Value> {
     match shape.form {
-        Form::Boolean => any::<bool>().prop_map(Value::from).boxed(),
-        Form::Integer => {
+        ShapeForm::Boolean => any::<bool>().prop_map(Value::from).boxed(),
+        ShapeForm::Integer => {
             let (min, max) = (shape.min.unwrap_or(-2), shape.max.unwrap_or(1 << 20));
             (min..=max).prop_map(Value::from).boxed()
         }
-        Form::Number => (-5..5).prop_map(|number| json!(f64::from(number) / 2.0)).boxed(),
-        Form::Text => text(shape),
-        Form::IntegerOrText => prop_oneof![(0..9).prop_map(Value::from), Just(json!("20%"))].boxed(),
-        Form::Any => prop_oneof![Just(json!(1)), Just(json!("x")), Just(json!({ "timeout": [true] }))].boxed(),
-        Form::Map(item) => prop::collection::btree_map("[a-c]{1,3}", object(item), 0..MORE)
+        ShapeForm::Number => (-5..5).prop_map(|number| json!(f64::from(number) / 2.0)).boxed(),
+        ShapeForm::Text => text(shape),
+        ShapeForm::IntegerOrText => prop_oneof![(0..9).prop_map(Value::from), Just(json!("20%"))].boxed(),
+        ShapeForm::Any => prop_oneof![Just(json!(1)), Just(json!("x")), Just(json!({ "timeout": [true] }))].boxed(),
+        ShapeForm::Map(item) => prop::collection::btree_map("[a-c]{1,3}", object(item), 0..MORE)
             .prop_map(|fields| Value::Object(fields.into_iter().collect()))
             .boxed(),
-        Form::List(item) => {
+        ShapeForm::List(item) => {
             let least = shape.items_min.unwrap_or(0);
             let ownership = shape.ownership;
             prop::collection::vec(object(item), least..least + MORE)
                 .prop_map(move |items| once(items, ownership))
                 .boxed()
         }
-        Form::Object(fields) => {
+        ShapeForm::Object(fields) => {
             let mut strategy: BoxedStrategy<Map<String, Value>> = Just(Map::new()).boxed();
             for field in fields {
                 let value = object(&field.shape);
@@ -49,7 +49,7 @@ fn text(shape: &'static Shape) -> BoxedStrategy<Value> {
     if !shape.words.is_empty() {
         return prop::sample::select(shape.words).prop_map(Value::from).boxed();
     }
-    if shape.format == Some(Format::DateTime) {
+    if shape.format == Some(OpenApiFormat::DateTime) {
         return (0..60).prop_map(|second| json!(format!("2026-01-01T00:00:{second:02}Z"))).boxed();
     }
     match shape.pattern {

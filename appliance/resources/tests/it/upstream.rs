@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use firesteel_resources::{
     Provisioning, admit,
-    kind::{Kind, Scope},
+    kind::{Kind, KindScope},
     kinds::{self, KINDS},
     schema,
-    shape::{Form, Shape, check, conform},
+    shape::{Shape, ShapeForm, check, conform},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -121,7 +121,7 @@ fn ours(kind: &Kind) -> BTreeMap<String, Value> {
     let mut names = json!({
         "kind": kind.kind, "listKind": format!("{}List", kind.kind), "plural": kind.plural,
         "singular": kind.singular, "group": kind.group, "version": kind.version,
-        "scope": if kind.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        "scope": if kind.scope == KindScope::Namespaced { "Namespaced" } else { "Cluster" },
     });
     if !kind.short_names.is_empty() {
         names["shortNames"] = json!(kind.short_names);
@@ -202,10 +202,15 @@ fn every_kind_has_its_definition_or_is_our_own() {
 fn walk(shape: &Shape, path: &str, visit: &mut impl FnMut(&Shape, &str)) {
     visit(shape, path);
     match shape.form {
-        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => {}
-        Form::Map(item) => walk(item, &format!("{path}.*"), visit),
-        Form::List(item) => walk(item, &format!("{path}[]"), visit),
-        Form::Object(fields) => {
+        ShapeForm::Boolean
+        | ShapeForm::Integer
+        | ShapeForm::Number
+        | ShapeForm::Text
+        | ShapeForm::IntegerOrText
+        | ShapeForm::Any => {}
+        ShapeForm::Map(item) => walk(item, &format!("{path}.*"), visit),
+        ShapeForm::List(item) => walk(item, &format!("{path}[]"), visit),
+        ShapeForm::Object(fields) => {
             for field in fields {
                 let path = format!("{path}.{}", field.name);
                 assert!(!field.about.is_empty(), "{path} does not say what it is for");

@@ -1,23 +1,23 @@
 //! Hosts: read where they stand, and given images.
 
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{HostMemory, journal::memory as memory_of};
 use firesteel_resources::{BareMetalHost, Image, SecretReference, host_journal::HostJournalStatus};
 use firesteel_runtime::HostKey;
 
-use super::Place;
+use super::GroupCandidate;
 use crate::RolloutController;
 
 /// What is to stand in a host's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct DesiredHostSpec {
     /// `None`: an image that a group gave is taken back.
     pub(super) image: Option<Image>,
     /// The Secret with its user data; `None` for the host's own.
     pub(super) user_data: Option<String>,
 }
 
-impl Wanted {
+impl DesiredHostSpec {
     /// Whether the host has it already.
     pub(super) fn is_there(&self, image: Option<&Image>, user_data: &str) -> bool {
         let named = |image: &Image| (image.url.clone(), image.checksum.clone());
@@ -35,7 +35,7 @@ impl Wanted {
 }
 
 /// A host's journal that was read again.
-struct Known {
+struct HostJournalSnapshot {
     memory: HostMemory,
     journal: HostJournalStatus,
 }
@@ -51,21 +51,21 @@ impl std::fmt::Display for MemoryUnreadable {
 }
 
 impl RolloutController {
-    pub(super) async fn read_place(&self, key: &HostKey, uid: &str) -> Result<Place, Status> {
+    pub(super) async fn read_place(&self, key: &HostKey, uid: &str) -> Result<GroupCandidate, Status> {
         let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
-            return Ok(Place::unreadable(uid, "it is gone".to_owned()));
+            return Ok(GroupCandidate::unreadable(uid, "it is gone".to_owned()));
         };
         Ok(match self.read_known(key).await? {
             Ok(known) => self.place_of(&host, &known.memory, &known.journal),
-            Err(why) => Place::unreadable(uid, why.to_string()),
+            Err(why) => GroupCandidate::unreadable(uid, why.to_string()),
         })
     }
 
     /// The inner error: why nothing can be said of it.
-    async fn read_known(&self, key: &HostKey) -> Result<Result<Known, MemoryUnreadable>, Status> {
+    async fn read_known(&self, key: &HostKey) -> Result<Result<HostJournalSnapshot, MemoryUnreadable>, Status> {
         let journal = self.config().journals.read(key).await?.unwrap_or_default();
         Ok(match memory_of(&journal) {
-            Ok(memory) => Ok(Known { memory, journal }),
+            Ok(memory) => Ok(HostJournalSnapshot { memory, journal }),
             Err(_) => Err(MemoryUnreadable),
         })
     }
@@ -78,8 +78,8 @@ impl RolloutController {
         &self,
         key: &HostKey,
         uid: &str,
-        wanted: &Wanted,
-        may: &(dyn Fn(&Place) -> bool + Sync),
+        wanted: &DesiredHostSpec,
+        may: &(dyn Fn(&GroupCandidate) -> bool + Sync),
     ) -> Result<bool, Status> {
         let _no_step = self.config().steps.wait(key, &*self.config().runtime).await;
         self.write(key, uid, wanted, may).await
@@ -89,8 +89,8 @@ impl RolloutController {
         &self,
         key: &HostKey,
         uid: &str,
-        wanted: &Wanted,
-        may: &(dyn Fn(&Place) -> bool + Sync),
+        wanted: &DesiredHostSpec,
+        may: &(dyn Fn(&GroupCandidate) -> bool + Sync),
     ) -> Result<bool, Status> {
         let Ok(known) = self.read_known(key).await? else { return Ok(false) };
         // It is of before a restore of the store, and its host has not taken note of that: one that is paused does not.
@@ -99,7 +99,7 @@ impl RolloutController {
         }
         // Judged for each try of the write: its owner writes to the same spec.
         let may = |host: &BareMetalHost| {
-            let place = Place::of(host, &known.memory, &known.journal);
+            let place = GroupCandidate::of(host, &known.memory, &known.journal);
             let is_due = place.open().is_some_and(|image| !wanted.is_there(image, &place.user_data));
             host.metadata.uid == uid && is_due && may(&place)
         };
@@ -112,7 +112,7 @@ impl RolloutController {
                 wanted.put(host);
             }
         };
-        let stored = self.inner.hosts.modify(&key.namespace, &key.name, Part::Main, write).await?;
+        let stored = self.inner.hosts.modify(&key.namespace, &key.name, ObjectPart::Main, write).await?;
         Ok(stored.is_some_and(|host| {
             let user_data = host.spec.user_data.as_ref().map_or("", |reference| reference.name.as_str());
             wanted.is_there(host.spec.wanted_image(), user_data)

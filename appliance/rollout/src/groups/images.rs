@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use firesteel_facts::shown_url;
 use firesteel_plan::{
-    group::{HostSeen, Reason, Stage, Why},
-    policy::{Entry, for_sectors},
+    group::{GroupHostInputs, GroupHostStage, GroupWait, GroupWaitReason},
+    policy::{CatalogueImage, for_sectors},
 };
 use firesteel_resources::{
     HostGroup, Image,
@@ -13,20 +13,20 @@ use firesteel_resources::{
     host_group::ImageReference,
 };
 
-use super::place::{Failed, Os, Place, Stand};
+use super::eligibility::{GroupCandidate, InstallationFailure, OsReportState, RolloutEligibility};
 
 /// Sectors of the disks that images of groups are for, where nothing else is said.
 const PLAIN_SECTOR_BYTES: u32 = 512;
 
 /// Images that groups give, by what hosts name them by.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct GroupImages {
     by_digest: BTreeMap<String, ImageReference>,
     /// One's own images: by URL and checksum.
     by_place: BTreeMap<(String, String), ImageReference>,
 }
 
-impl Given {
+impl GroupImages {
     /// What comes first counts.
     fn add(&mut self, name: &ImageReference, image: &ImageReference) {
         if name.stream.is_empty() {
@@ -58,10 +58,10 @@ impl Given {
     }
 
     /// All that any group of the namespace may have given.
-    pub(super) fn of_all(groups: &[HostGroup], entries: &[Entry]) -> Self {
+    pub(super) fn of_all(groups: &[HostGroup], entries: &[CatalogueImage]) -> Self {
         let mut given = Self::default();
         // The form for another sector size is the same image to a group.
-        let plain = |entry: &Entry| match for_sectors(entries, &entry.image, PLAIN_SECTOR_BYTES) {
+        let plain = |entry: &CatalogueImage| match for_sectors(entries, &entry.image, PLAIN_SECTOR_BYTES) {
             Some(plain) => plain.image.clone(),
             None => entry.image.clone(),
         };
@@ -89,33 +89,41 @@ impl Given {
 }
 
 /// The host as a group sees it. `is_fought`: something else sets back what the group writes to it.
-pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all: &Given) -> HostSeen {
+pub(super) fn seen(
+    name: &str,
+    place: &GroupCandidate,
+    is_fought: bool,
+    own: &GroupImages,
+    all: &GroupImages,
+) -> GroupHostInputs {
     let find = |image: &Image| own.find(image).or_else(|| all.find(image)).cloned();
     let foreign = |image: &Image| {
         let why = format!("it has an image that no group gave it: {}", shown_url(&image.url));
-        Stage::Foreign(Why::new(Reason::OwnImage, why))
+        GroupHostStage::Foreign(GroupWait::new(GroupWaitReason::OwnImage, why))
     };
     let stage = match &place.stand {
-        Stand::Closed(why) => Stage::Foreign(Why::new(Reason::NotToInstall, why.clone())),
-        Stand::Open { wanted: None, .. } => Stage::ToInstall,
-        Stand::Open { wanted: Some(image), failed } => match (find(image), failed) {
+        RolloutEligibility::Closed(why) => {
+            GroupHostStage::Foreign(GroupWait::new(GroupWaitReason::NotToInstall, why.clone()))
+        }
+        RolloutEligibility::Open { wanted: None, .. } => GroupHostStage::ToInstall,
+        RolloutEligibility::Open { wanted: Some(image), failed } => match (find(image), failed) {
             (None, _) => foreign(image),
-            (Some(_), None) => Stage::ToInstall,
-            (Some(image), Some(Failed { message, at })) => {
-                Stage::Failed { image, message: message.clone(), at: *at, is_on_disk: false }
+            (Some(_), None) => GroupHostStage::ToInstall,
+            (Some(image), Some(InstallationFailure { message, at })) => {
+                GroupHostStage::Failed { image, message: message.clone(), at: *at, is_on_disk: false }
             }
         },
-        Stand::Installing(image) => find(image).map_or_else(|| foreign(image), Stage::Installing),
-        Stand::Installed { image, os } => match (find(image), os) {
+        RolloutEligibility::Installing(image) => find(image).map_or_else(|| foreign(image), GroupHostStage::Installing),
+        RolloutEligibility::Installed { image, os } => match (find(image), os) {
             (None, _) => foreign(image),
-            (Some(image), Os::Silent) => Stage::Provisioned(image),
-            (Some(image), Os::Running) => Stage::Running(image),
-            (Some(image), Os::Failed(Failed { message, at })) => {
-                Stage::Failed { image, message: message.clone(), at: *at, is_on_disk: true }
+            (Some(image), OsReportState::Silent) => GroupHostStage::Provisioned(image),
+            (Some(image), OsReportState::Running) => GroupHostStage::Running(image),
+            (Some(image), OsReportState::Failed(InstallationFailure { message, at })) => {
+                GroupHostStage::Failed { image, message: message.clone(), at: *at, is_on_disk: true }
             }
         },
     };
-    HostSeen {
+    GroupHostInputs {
         name: name.to_owned(),
         architecture: place.architecture,
         sector_bytes: place.sector_bytes,
@@ -126,7 +134,7 @@ pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all:
 }
 
 /// What a host's spec is to name for an image: of a stream, the form that fits the sectors of its disk.
-pub(super) fn image_for(reference: &ImageReference, place: &Place, entries: &[Entry]) -> Image {
+pub(super) fn image_for(reference: &ImageReference, place: &GroupCandidate, entries: &[CatalogueImage]) -> Image {
     let sectors = place.sector_bytes.unwrap_or(PLAIN_SECTOR_BYTES);
     let fitting = for_sectors(entries, reference, sectors).map_or(reference, |entry| &entry.image);
     Image {
@@ -154,8 +162,8 @@ mod tests {
         }
     }
 
-    fn entry(release: &str, digest: &str, sector_bytes: u32) -> Entry {
-        Entry {
+    fn entry(release: &str, digest: &str, sector_bytes: u32) -> CatalogueImage {
+        CatalogueImage {
             image: reference(release, digest),
             architecture: Architecture::X86_64,
             format: "metal".into(),
@@ -166,8 +174,8 @@ mod tests {
         }
     }
 
-    fn place(stand: Stand) -> Place {
-        Place { stand, not_ready: None, ..Place::unreadable("u", String::new()) }
+    fn place(stand: RolloutEligibility) -> GroupCandidate {
+        GroupCandidate { stand, not_ready: None, ..GroupCandidate::unreadable("u", String::new()) }
     }
 
     fn image(url: &str, checksum: &str) -> Image {
@@ -180,39 +188,44 @@ mod tests {
         let mut group = HostGroup::default();
         group.spec.image.url = "http://own/a".into();
         group.spec.image.checksum = "cc".into();
-        let (own, all) = (Given::of_group(&group), Given::of_all(&[], &entries));
+        let (own, all) = (GroupImages::of_group(&group), GroupImages::of_all(&[], &entries));
         let stage = |stand| seen("a", &place(stand), false, &own, &all).stage;
-        let open = |image| Stand::Open { wanted: Some(image), failed: None };
-        assert_eq!(stage(Stand::Open { wanted: None, failed: None }), Stage::ToInstall);
-        assert_eq!(stage(open(image("http://own/a", "cc"))), Stage::ToInstall);
+        let open = |image| RolloutEligibility::Open { wanted: Some(image), failed: None };
+        assert_eq!(stage(RolloutEligibility::Open { wanted: None, failed: None }), GroupHostStage::ToInstall);
+        assert_eq!(stage(open(image("http://own/a", "cc"))), GroupHostStage::ToInstall);
         let fought = |stand| seen("a", &place(stand), true, &own, &all).is_fought;
         assert!(fought(open(image("http://own/a", "cc"))));
         assert!(!fought(open(image("http://other/a", "dd0"))), "its owner took it");
         // Another file with the same checksum is another person's.
-        assert!(matches!(stage(open(image("http://own/b", "cc"))), Stage::Foreign(_)));
+        assert!(matches!(stage(open(image("http://own/b", "cc"))), GroupHostStage::Foreign(_)));
         let live = Image { format: Some(ImageFormat::LiveIso), ..image("http://own/a", "cc") };
-        assert!(matches!(stage(open(live)), Stage::Foreign(_)), "a live system is its owner's");
+        assert!(matches!(stage(open(live)), GroupHostStage::Foreign(_)), "a live system is its owner's");
         // By its digest, wherever it came from.
-        assert_eq!(stage(Stand::Installing(image("http://mirror/x", "DD"))), Stage::Installing(reference("2", "dd")));
-        let running = Stand::Installed { image: image("http://a/d4", "d4"), os: Os::Running };
-        assert_eq!(stage(running), Stage::Running(reference("2", "dd")), "the form for its sectors");
-        let failed = Some(Failed { message: "no".into(), at: Timestamp::UNIX_EPOCH });
-        let stand = Stand::Open { wanted: Some(image("http://a/dd", "dd")), failed };
-        assert!(matches!(stage(stand), Stage::Failed { is_on_disk: false, .. }));
-        let failed = Failed { message: "no".into(), at: Timestamp::UNIX_EPOCH };
-        let failed = Stand::Installed { image: image("http://a/dd", "dd"), os: Os::Failed(failed) };
-        assert!(matches!(stage(failed), Stage::Failed { is_on_disk: true, .. }));
-        let stranger = Stand::Installed { image: image("http://theirs/x", "ee"), os: Os::Silent };
-        assert!(matches!(stage(stranger), Stage::Foreign(_)));
+        assert_eq!(
+            stage(RolloutEligibility::Installing(image("http://mirror/x", "DD"))),
+            GroupHostStage::Installing(reference("2", "dd"))
+        );
+        let running = RolloutEligibility::Installed { image: image("http://a/d4", "d4"), os: OsReportState::Running };
+        assert_eq!(stage(running), GroupHostStage::Running(reference("2", "dd")), "the form for its sectors");
+        let failed = Some(InstallationFailure { message: "no".into(), at: Timestamp::UNIX_EPOCH });
+        let stand = RolloutEligibility::Open { wanted: Some(image("http://a/dd", "dd")), failed };
+        assert!(matches!(stage(stand), GroupHostStage::Failed { is_on_disk: false, .. }));
+        let failed = InstallationFailure { message: "no".into(), at: Timestamp::UNIX_EPOCH };
+        let failed =
+            RolloutEligibility::Installed { image: image("http://a/dd", "dd"), os: OsReportState::Failed(failed) };
+        assert!(matches!(stage(failed), GroupHostStage::Failed { is_on_disk: true, .. }));
+        let stranger =
+            RolloutEligibility::Installed { image: image("http://theirs/x", "ee"), os: OsReportState::Silent };
+        assert!(matches!(stage(stranger), GroupHostStage::Foreign(_)));
     }
 
     #[test]
     fn what_a_group_had_is_known_when_its_stream_forgot_it() {
         let mut group = HostGroup::default();
         group.status.previous = Some(reference("1", "old"));
-        let own = Given::of_group(&group);
+        let own = GroupImages::of_group(&group);
         assert_eq!(own.find(&image("x", "old")), Some(&reference("1", "old")));
-        assert!(Given::of_all(&[group], &[]).find(&image("x", "old")).is_some(), "to the other groups, too");
+        assert!(GroupImages::of_all(&[group], &[]).find(&image("x", "old")).is_some(), "to the other groups, too");
     }
 
     /// Two streams have the same release, and this group follows the second one.
@@ -220,7 +233,7 @@ mod tests {
     fn a_form_for_other_sectors_is_the_groups_own_image() {
         let of = |stream: &str, digest: &str, sector_bytes: u32| {
             let entry = entry("2", digest, sector_bytes);
-            Entry { image: ImageReference { stream: stream.into(), ..entry.image.clone() }, ..entry }
+            CatalogueImage { image: ImageReference { stream: stream.into(), ..entry.image.clone() }, ..entry }
         };
         let entries =
             [of("next", "dd", 512), of("next", "d4", 4096), of("stable", "dd", 512), of("stable", "d4", 4096)];
@@ -228,9 +241,12 @@ mod tests {
         group.status.current = Some(reference("2", "dd"));
         group.status.other_forms.insert("d4".into(), "dd".into());
         for entries in [&entries[..], &[]] {
-            let (own, all) = (Given::of_group(&group), Given::of_all(&[group.clone()], entries));
-            let stand = Stand::Installed { image: image("x", "D4"), os: Os::Running };
-            assert_eq!(seen("a", &place(stand), false, &own, &all).stage, Stage::Running(reference("2", "dd")));
+            let (own, all) = (GroupImages::of_group(&group), GroupImages::of_all(&[group.clone()], entries));
+            let stand = RolloutEligibility::Installed { image: image("x", "D4"), os: OsReportState::Running };
+            assert_eq!(
+                seen("a", &place(stand), false, &own, &all).stage,
+                GroupHostStage::Running(reference("2", "dd"))
+            );
         }
     }
 
@@ -239,7 +255,7 @@ mod tests {
         let entries = [entry("2", "dd", 512), entry("2", "d4", 4096)];
         let wanted = reference("2", "dd");
         let on = |sector_bytes| {
-            let place = Place { sector_bytes, ..place(Stand::Closed(String::new())) };
+            let place = GroupCandidate { sector_bytes, ..place(RolloutEligibility::Closed(String::new())) };
             image_for(&wanted, &place, &entries).checksum
         };
         assert_eq!([on(None), on(Some(512)), on(Some(4096))], ["dd", "dd", "d4"]);

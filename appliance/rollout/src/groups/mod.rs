@@ -7,18 +7,18 @@
 //! ```
 //!
 //! A pass ([`pass`]) reads the groups of one namespace anew and takes the hosts as their newest steps left them
-//! ([`place`]). A group's status is stored before a host is given anything, and is what a restarted process goes on from.
+//! ([`eligibility`]). A group's status is stored before a host is given anything, and is what a restarted process goes on from.
 //! A host is written to while no step of it is under way ([`firesteel_runtime::StepLocks`]), and only after its journal was
 //! read again: what is on a disk then, or comes onto it, stays.
 //!
 //! A group that is deleted leaves its hosts as they are, and so does a host that leaves its group.
 
-mod gives;
+mod eligibility;
+mod group_events;
 mod hosts;
 mod images;
 mod pass;
-mod place;
-mod tell;
+mod write_conflicts;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use std::{
 };
 
 use firesteel_facts::Architecture;
-use firesteel_kube::Change;
+use firesteel_kube::ObjectChange;
 use firesteel_plan::{HostMemory, policy::Trigger};
 use firesteel_resources::{
     BareMetalHost, HostGroup,
@@ -35,13 +35,13 @@ use firesteel_resources::{
     host_group::{CANARY_HALTED, ImageReference},
     host_journal::HostJournalStatus,
 };
-use firesteel_runtime::{ControllerError, HostKey, Queue, Runtime};
+use firesteel_runtime::{ControllerError, HostKey, HostQueue, Runtime};
 
+pub(crate) use eligibility::GroupCandidate;
+pub(crate) use group_events::name as name_of_image;
 pub(crate) use pass::readable;
-pub(crate) use place::Place;
-pub(crate) use tell::name as name_of_image;
 
-use place::Stand;
+use eligibility::RolloutEligibility;
 
 use crate::{RolloutController, controller::RolloutHost};
 
@@ -54,15 +54,15 @@ const AGAIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// By namespace; its keys name no host.
-    queue: Queue<HostKey>,
+    queue: HostQueue<HostKey>,
     /// The groups that there are, with what the policy looks at.
-    known: Mutex<BTreeMap<HostKey, Seen>>,
-    gives: Mutex<gives::Gives>,
+    known: Mutex<BTreeMap<HostKey, GroupFingerprint>>,
+    gives: Mutex<write_conflicts::GroupWrites>,
 }
 
 /// Of a group no more than what decides whether the policy looks at it again.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Seen {
+struct GroupFingerprint {
     generation: i64,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
@@ -73,7 +73,7 @@ struct Seen {
     is_halted: bool,
 }
 
-impl Seen {
+impl GroupFingerprint {
     fn of(group: &HostGroup) -> Self {
         let metadata = &group.metadata;
         Self {
@@ -100,14 +100,14 @@ fn key_of(group: &HostGroup) -> HostKey {
 
 impl Groups {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { queue: Queue::new(runtime), known: Mutex::default(), gives: Mutex::default() }
+        Self { queue: HostQueue::new(runtime), known: Mutex::default(), gives: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostKey, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostKey, GroupFingerprint>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gives(&self) -> MutexGuard<'_, gives::Gives> {
+    fn gives(&self) -> MutexGuard<'_, write_conflicts::GroupWrites> {
         self.gives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,22 +136,22 @@ impl RolloutController {
         let mut changes = self.inner.host_groups.subscribe().await?;
         loop {
             match changes.next().await? {
-                Change::Applied(group) => {
-                    let seen = Seen::of(&group);
+                ObjectChange::Applied(group) => {
+                    let seen = GroupFingerprint::of(&group);
                     let before = self.inner.groups.lock().insert(key_of(&group), seen.clone());
                     if before != Some(seen) {
                         self.inner.policy.ring(Trigger::GroupChanged);
                     }
                     self.inner.groups.wake(&group.metadata.namespace);
                 }
-                Change::Deleted(group) => {
+                ObjectChange::Deleted(group) => {
                     // The others of the namespace may have had to share hosts with it.
                     self.inner.groups.wake(&group.metadata.namespace);
                     self.inner.groups.lock().remove(&key_of(&group));
                     self.inner.policy.ring(Trigger::GroupChanged);
                 }
-                Change::Synced => {}
-                Change::Undecodable { name, error } => {
+                ObjectChange::Synced => {}
+                ObjectChange::Undecodable { name, error } => {
                     tracing::error!(namespace = %name.namespace, group = %name.name, %error, "a stored group cannot be read; it is left alone");
                 }
             }
@@ -183,23 +183,28 @@ impl RolloutController {
 
     /// A host whose memory is of before a restore of the store is given nothing until its step took note of that; one that is
     /// paused does not.
-    pub(crate) fn place_of(&self, host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Place {
-        let place = Place::of(host, memory, journal);
+    pub(crate) fn place_of(
+        &self,
+        host: &BareMetalHost,
+        memory: &HostMemory,
+        journal: &HostJournalStatus,
+    ) -> GroupCandidate {
+        let place = GroupCandidate::of(host, memory, journal);
         let is_of_now = memory.timeline == self.config().core.store().lineage().timeline();
         if is_of_now || place.open().is_none() {
             return place;
         }
         let why = "the store was restored from a backup, and the host took no note of it yet: is it paused?";
-        Place { stand: Stand::Closed(why.to_owned()), ..place }
+        GroupCandidate { stand: RolloutEligibility::Closed(why.to_owned()), ..place }
     }
 
     /// Takes in where a host stands.
-    pub(crate) fn put_place(&self, key: &HostKey, host: &mut RolloutHost, place: Place) {
+    pub(crate) fn put_place(&self, key: &HostKey, host: &mut RolloutHost, place: GroupCandidate) {
         if host.place.as_ref() == Some(&place) {
             return;
         }
         let before = host.place.replace(place.clone());
-        let inspected = |place: &Place| place.architecture.filter(|_| place.is_inspected);
+        let inspected = |place: &GroupCandidate| place.architecture.filter(|_| place.is_inspected);
         if before.as_ref().and_then(inspected) != inspected(&place) {
             self.inner.policy.ring(Trigger::FleetChanged);
         }
@@ -220,7 +225,7 @@ impl RolloutController {
                 Ok(place) => place,
                 Err(status) => {
                     tracing::warn!(host = %key, error = %status.message, "a host cannot be read for its groups");
-                    Place::unreadable(&uid, "it cannot be read from the store".to_owned())
+                    GroupCandidate::unreadable(&uid, "it cannot be read from the store".to_owned())
                 }
             };
             // Of another host of its name nothing is said by this.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use firesteel_ignition::stub::names::managed_name;
 use firesteel_kube::Status;
 use firesteel_plan::{
-    group::{self, Contested, Give, Member},
-    policy::{self, Entry, Set, Stub},
+    group::{self, Contested, GroupMember, ImageAssignment},
+    policy::{self, CatalogueImage, PolicySet, StubOutcome},
 };
 use firesteel_resources::{
     HostGroup, Image, MachineConfiguration, host_group::CHANGED_BY_ANNOTATION, machine_configuration::SINGLETON,
@@ -16,11 +16,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGAIN, Place, SETTLE,
-    gives::GIVES_MAX,
-    hosts::Wanted,
-    images::{self, Given},
-    tell,
+    AGAIN, GroupCandidate, SETTLE, group_events,
+    hosts::DesiredHostSpec,
+    images::{self, GroupImages},
+    write_conflicts::GIVES_MAX,
 };
 use crate::{RolloutController, policy::stubs};
 
@@ -35,20 +34,20 @@ impl std::fmt::Display for PolicyUnread {
 }
 
 /// What one pass looks at, beside a group itself.
-struct Sight {
+struct GroupPassInputs {
     namespace: String,
-    hosts: BTreeMap<String, Place>,
-    entries: Vec<Entry>,
-    given: Given,
+    hosts: BTreeMap<String, GroupCandidate>,
+    entries: Vec<CatalogueImage>,
+    given: GroupImages,
     contested: BTreeMap<String, Contested>,
     /// The error: why it cannot be read.
     configuration: Result<Option<MachineConfiguration>, PolicyUnread>,
     upgrade: Option<String>,
 }
 
-impl Sight {
+impl GroupPassInputs {
     /// Why a group is not led to what its stream brings.
-    fn holds(&self, set: &Set) -> Option<String> {
+    fn holds(&self, set: &PolicySet) -> Option<String> {
         let alone = match &self.configuration {
             Ok(configuration) => policy::leaves_alone(configuration.as_ref(), set),
             Err(why) => Some(why.to_string()),
@@ -73,7 +72,7 @@ impl RolloutController {
             tracing::warn!(namespace, error = %status.message, "the boot image policy cannot be read");
             PolicyUnread(status.message)
         });
-        let sight = self.sight(namespace, &groups, configuration);
+        let sight = self.pass_inputs(namespace, &groups, configuration);
         {
             let mut gives = self.inner.groups.gives();
             sight.hosts.values().filter(|place| !place.may_be_fought()).for_each(|place| gives.forget(&place.uid));
@@ -102,48 +101,48 @@ impl RolloutController {
         Ok(groups.filter(|group: &HostGroup| !group.metadata.is_deleting()).collect())
     }
 
-    fn sight(
+    fn pass_inputs(
         &self,
         namespace: &str,
         groups: &[HostGroup],
         configuration: Result<Option<MachineConfiguration>, PolicyUnread>,
-    ) -> Sight {
-        let hosts: BTreeMap<String, Place> = {
+    ) -> GroupPassInputs {
+        let hosts: BTreeMap<String, GroupCandidate> = {
             let known = self.known();
             let own = known.hosts().filter(|(key, _)| key.namespace == namespace);
             own.filter_map(|(key, host)| Some((key.name.clone(), host.kept.place.clone()?))).collect()
         };
         let entries = self.config().index.entries();
-        let given = Given::of_all(groups, &entries);
+        let given = GroupImages::of_all(groups, &entries);
         let selectors: Vec<_> =
             groups.iter().map(|group| (group.metadata.name.as_str(), &group.spec.selector)).collect();
-        let members: Vec<Member<'_>> =
-            hosts.iter().map(|(name, place)| Member { name, labels: &place.labels }).collect();
+        let members: Vec<GroupMember<'_>> =
+            hosts.iter().map(|(name, place)| GroupMember { name, labels: &place.labels }).collect();
         let contested = group::contested(&selectors, &members);
         let upgrade = configuration.iter().flatten().find_map(|configuration| self.upgrade_under_way(configuration));
         let upgrade = upgrade.map(|upgrade| format!("{upgrade} is under way"));
-        Sight { namespace: namespace.to_owned(), hosts, entries, given, contested, configuration, upgrade }
+        GroupPassInputs { namespace: namespace.to_owned(), hosts, entries, given, contested, configuration, upgrade }
     }
 
-    async fn step_group(&self, group: HostGroup, sight: &Sight) -> Result<Option<Duration>, Status> {
+    async fn step_group(&self, group: HostGroup, sight: &GroupPassInputs) -> Result<Option<Duration>, Status> {
         let now = self.now();
         let stub = self.stub_of_group(&group).await?;
         let fault = stubs::fault(&stub);
         let fleet = self.architectures();
-        let own = Given::of_group(&group);
+        let own = GroupImages::of_group(&group);
         let members = sight.hosts.iter().filter(|(_, place)| group.spec.selector.matches(&place.labels));
         let hosts: Vec<_> = {
             let (gives, edition) = (self.inner.groups.gives(), edition(&group));
-            let seen = |(name, place): (&String, &Place)| {
+            let seen = |(name, place): (&String, &GroupCandidate)| {
                 images::seen(name, place, gives.is_fought(&place.uid, &edition), &own, &sight.given)
             };
             members.map(seen).collect()
         };
-        let set = Set::of_group(&group, Stub::NotReferenced);
+        let set = PolicySet::of_group(&group, StubOutcome::NotReferenced);
         let held = sight.holds(&set);
         let catalogue = self.config().index.catalogue(Vec::new());
         let none = Contested::new();
-        let step = group::step(&group::Seen {
+        let step = group::step(&group::GroupInputs {
             group: &group,
             hosts: &hosts,
             catalogue: &catalogue,
@@ -157,9 +156,9 @@ impl RolloutController {
         if step.status != group.status {
             let stored = HostGroup { status: step.status.clone(), ..group.clone() };
             self.inner.host_groups.update_status(&stored).await?;
-            for told in tell::changes(&group.status, &step.status) {
+            for told in group_events::changes(&group.status, &step.status) {
                 tracing::info!(namespace = %sight.namespace, group = %group.metadata.name, reason = told.reason, "{}", told.message);
-                self.events().tell_about(
+                self.events().record_about(
                     regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata),
                     told.reason,
                     told.is_warning,
@@ -182,7 +181,7 @@ impl RolloutController {
 
     /// Whether nothing is to be written to a host: what is wanted stands there, or is set back each time. What has changed
     /// about that is told by the next step.
-    fn is_settled(&self, group: &HostGroup, place: &Place, wanted: &Wanted, is_there: bool) -> bool {
+    fn is_settled(&self, group: &HostGroup, place: &GroupCandidate, wanted: &DesiredHostSpec, is_there: bool) -> bool {
         let edition = edition(group);
         let (was_fought, is_fought) = {
             let mut gives = self.inner.groups.gives();
@@ -202,7 +201,13 @@ impl RolloutController {
     }
 
     /// An error was told already; the other hosts go on.
-    async fn give_one(&self, group: &HostGroup, sight: &Sight, name: &str, give: &Give) -> Result<(), ()> {
+    async fn give_one(
+        &self,
+        group: &HostGroup,
+        sight: &GroupPassInputs,
+        name: &str,
+        give: &ImageAssignment,
+    ) -> Result<(), ()> {
         let Some(place) = sight.hosts.get(name) else { return Ok(()) };
         let Some(image) = place.open() else { return Ok(()) };
         let wanted = wanted(group, place, give, &sight.entries);
@@ -210,7 +215,7 @@ impl RolloutController {
             return Ok(());
         }
         let key = HostKey { namespace: sight.namespace.clone(), name: name.to_owned() };
-        let may = |now: &Place| {
+        let may = |now: &GroupCandidate| {
             let is_given = |image: &Image| sight.given.find(image).is_some();
             // Its labels, and what is known of its hardware, may be others by now.
             group.spec.selector.matches(&now.labels)
@@ -223,23 +228,25 @@ impl RolloutController {
                 let is_last = self.inner.groups.gives().count(&place.uid, &value_of(group, &wanted));
                 let group = &group.metadata.name;
                 let (reason, message) = match give {
-                    Give::Image(image) if wanted.image.is_some() => {
-                        ("ImageGiven", format!("the group {group} gives it {}", tell::name(image)))
+                    ImageAssignment::Image(image) if wanted.image.is_some() => {
+                        ("ImageGiven", format!("the group {group} gives it {}", group_events::name(image)))
                     }
-                    Give::Image(_) => {
+                    ImageAssignment::Image(_) => {
                         ("ImageTakenBack", format!("the group {group} lets it wait until its hardware is known"))
                     }
-                    Give::Wait(why) => ("ImageTakenBack", format!("the group {group} lets it wait: {}", why.message)),
+                    ImageAssignment::Wait(why) => {
+                        ("ImageTakenBack", format!("the group {group} lets it wait: {}", why.message))
+                    }
                 };
                 tracing::info!(host = %key, reason, "{message}");
-                self.events().tell_of(&key, &place.uid, reason, false, message);
+                self.events().record_event(&key, &place.uid, reason, false, message);
                 if is_last {
                     let message = format!(
                         "the group {group} has written its image {GIVES_MAX} times; if something else sets it back again, \
                          it stays so: find and stop the other writer, then change the group's spec"
                     );
                     tracing::warn!(host = %key, "{message}");
-                    self.events().tell_of(&key, &place.uid, "ImageFought", true, message);
+                    self.events().record_event(&key, &place.uid, "ImageFought", true, message);
                 }
             }
             Err(status) => {
@@ -253,11 +260,16 @@ impl RolloutController {
 
 /// What a host's spec is to say. A host whose hardware is not known yet may keep what it has, and is given nothing else:
 /// which form of an image suits it is known when it was inspected, and then it is too late to take another one back.
-fn wanted(group: &HostGroup, place: &Place, give: &Give, entries: &[Entry]) -> Wanted {
-    let nothing = Wanted { image: None, user_data: None };
-    let Give::Image(reference) = give else { return nothing };
+fn wanted(
+    group: &HostGroup,
+    place: &GroupCandidate,
+    give: &ImageAssignment,
+    entries: &[CatalogueImage],
+) -> DesiredHostSpec {
+    let nothing = DesiredHostSpec { image: None, user_data: None };
+    let ImageAssignment::Image(reference) = give else { return nothing };
     let pool = &group.spec.pool;
-    let whole = Wanted {
+    let whole = DesiredHostSpec {
         image: Some(images::image_for(reference, place, entries)),
         user_data: (!pool.is_empty()).then(|| managed_name(pool)),
     };
@@ -271,7 +283,7 @@ fn edition(group: &HostGroup) -> String {
 }
 
 /// What is written, for telling the same from another.
-fn value_of(group: &HostGroup, wanted: &Wanted) -> String {
+fn value_of(group: &HostGroup, wanted: &DesiredHostSpec) -> String {
     let image = wanted.image.as_ref().map_or("", |image| image.checksum.as_str());
     let user_data = wanted.user_data.as_deref().unwrap_or_default();
     format!("{}{user_data} {image}", edition(group))
@@ -316,11 +328,11 @@ fn changed_by(group: &HostGroup) -> String {
 
 #[cfg(test)]
 mod tests {
-    use firesteel_plan::group::{Reason, Why};
+    use firesteel_plan::group::{GroupWait, GroupWaitReason};
     use firesteel_resources::host_group::ImageReference;
     use serde_json::json;
 
-    use super::super::place::Stand;
+    use super::super::eligibility::RolloutEligibility;
     use super::*;
 
     #[test]
@@ -328,18 +340,18 @@ mod tests {
         let reference = ImageReference { url: "http://a/own".into(), digest: "dd".into(), ..ImageReference::default() };
         let image = Image { url: "http://a/own".into(), checksum: "dd".into(), ..Image::default() };
         let group = HostGroup::default();
-        let of = |has: Option<&Image>, is_measured: bool, give: &Give| {
-            let stand = Stand::Open { wanted: has.cloned(), failed: None };
-            let place = Place { stand, is_measured, ..Place::unreadable("u", String::new()) };
+        let of = |has: Option<&Image>, is_measured: bool, give: &ImageAssignment| {
+            let stand = RolloutEligibility::Open { wanted: has.cloned(), failed: None };
+            let place = GroupCandidate { stand, is_measured, ..GroupCandidate::unreadable("u", String::new()) };
             wanted(&group, &place, give, &[]).image
         };
-        let give = Give::Image(reference);
+        let give = ImageAssignment::Image(reference);
         let old = Image { url: "http://a/old".into(), ..image.clone() };
         assert_eq!(of(None, true, &give), Some(image.clone()));
         assert_eq!(of(None, false, &give), None);
         assert_eq!(of(Some(&old), false, &give), None, "it would be installed at once when it was inspected");
         assert_eq!(of(Some(&image), false, &give), Some(image.clone()), "nobody writes twice what stands there");
-        assert_eq!(of(Some(&image), true, &Give::Wait(Why::new(Reason::Held, "w"))), None);
+        assert_eq!(of(Some(&image), true, &ImageAssignment::Wait(GroupWait::new(GroupWaitReason::Held, "w"))), None);
     }
 
     #[test]

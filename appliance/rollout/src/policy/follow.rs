@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_kube::{Change, Objects};
+use firesteel_kube::{ObjectChange, Objects};
 use firesteel_plan::policy::Trigger;
 use firesteel_runtime::ControllerError;
 use serde_json::Value;
@@ -31,18 +31,18 @@ impl RolloutController {
         let mut known: BTreeMap<(String, String), Value> = BTreeMap::new();
         loop {
             match changes.next().await? {
-                Change::Applied(object) => {
+                ObjectChange::Applied(object) => {
                     let asked = asked(&object);
                     if known.insert(name(&object), asked.clone()) != Some(asked) {
                         self.rings(trigger);
                     }
                 }
-                Change::Deleted(object) => {
+                ObjectChange::Deleted(object) => {
                     known.remove(&name(&object));
                     self.rings(trigger);
                 }
-                Change::Synced => {}
-                Change::Undecodable { name, error } => {
+                ObjectChange::Synced => {}
+                ObjectChange::Undecodable { name, error } => {
                     tracing::error!(namespace = %name.namespace, name = %name.name, %error, "a stored object cannot be read; it is left alone");
                 }
             }

@@ -12,11 +12,12 @@
 //! then changes sets: a process that dies in between counts a write too many, never one too few. The object is made
 //! where there is none: its status is where people read what is managed.
 //!
-//! What triggers a pass is rung in [`Policy`]; the first trigger since the last pass is the conditions' reason.
+//! What triggers a pass is rung in [`PolicyController`]; the first trigger since the last pass is the conditions'
+//! reason.
 
 mod follow;
-mod kept;
 mod pass;
+mod persisted_policy;
 mod sets;
 mod status;
 pub(crate) mod stubs;
@@ -29,7 +30,7 @@ use std::{
 };
 
 use firesteel_plan::{
-    policy::{Decided, Decision, Trigger},
+    policy::{PolicyStep, SetDecision, Trigger},
     skew::Upgradeable,
 };
 use firesteel_runtime::ControllerError;
@@ -44,13 +45,13 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// What makes a pass due.
 #[derive(Debug, Default)]
-pub(crate) struct Policy {
-    state: Mutex<State>,
+pub(crate) struct PolicyController {
+    state: Mutex<PolicyWatchState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PolicyWatchState {
     /// The first since the last pass.
     trigger: Option<Trigger>,
     /// Secrets that were looked at since the newest pass began: namespace and name.
@@ -62,8 +63,8 @@ struct State {
     new_enough: Option<bool>,
 }
 
-impl Policy {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl PolicyController {
+    fn lock(&self) -> MutexGuard<'_, PolicyWatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,13 +75,13 @@ impl Policy {
     }
 
     /// Whether a stub of a set is in this Secret.
-    pub(crate) fn minds(&self, namespace: &str, name: &str) -> bool {
+    pub(crate) fn follows_secret(&self, namespace: &str, name: &str) -> bool {
         let (state, secret) = (self.lock(), (namespace.to_owned(), name.to_owned()));
         state.secrets.contains(&secret) || state.before.contains(&secret)
     }
 
     /// Before a Secret is read: a change that comes between is heard, also that it is made.
-    fn mind(&self, namespace: &str, name: &str) {
+    fn follow_secret(&self, namespace: &str, name: &str) {
         self.lock().secrets.insert((namespace.to_owned(), name.to_owned()));
     }
 
@@ -97,15 +98,15 @@ impl Policy {
     }
 
     /// Notes what a pass found, for whoever asks.
-    fn tell(&self, decided: &Decided, upgradeable: &Upgradeable) {
+    fn publish_result(&self, decided: &PolicyStep, upgradeable: &Upgradeable) {
         let mut sets = BTreeMap::new();
         for decision in decided.decisions.values() {
             let word = match decision {
-                Decision::NotSelected => continue,
-                Decision::Done => "done",
-                Decision::Patch { .. } | Decision::Wait(_) => "waiting",
-                Decision::Skip(_) => "skipped",
-                Decision::Degraded(_) => "degraded",
+                SetDecision::NotSelected => continue,
+                SetDecision::Done => "done",
+                SetDecision::Patch { .. } | SetDecision::Wait(_) => "waiting",
+                SetDecision::Skip(_) => "skipped",
+                SetDecision::Degraded(_) => "degraded",
             };
             *sets.entry(word).or_default() += 1;
         }
@@ -119,7 +120,7 @@ impl Policy {
     }
 
     /// Sets by what became of them, and whether their images are new enough for an upgrade, as far as somebody looks.
-    pub(crate) fn told(&self) -> (BTreeMap<&'static str, u64>, Option<bool>) {
+    pub(crate) fn latest_result(&self) -> (BTreeMap<&'static str, u64>, Option<bool>) {
         let state = self.lock();
         (state.sets.clone(), state.new_enough)
     }
@@ -139,7 +140,7 @@ impl RolloutController {
         self.config().hosts.hosts_read().await;
         self.config().index.read().await;
         self.inner.policy.ring(Trigger::Started);
-        let mut keeper = pass::Keeper::new(self.clone());
+        let mut keeper = pass::PolicyReconciler::new(self.clone());
         let mut wake: Option<Duration> = None;
         loop {
             let trigger = self.next_trigger(wake).await;
@@ -190,18 +191,18 @@ mod tests {
 
     #[test]
     fn the_first_trigger_is_told_and_each_pass_takes_it() {
-        let policy = Policy::default();
+        let policy = PolicyController::default();
         assert!(!policy.is_rung());
         policy.ring(Trigger::CatalogueChanged);
         policy.ring(Trigger::GroupChanged);
         assert!(policy.is_rung());
         assert_eq!((policy.take(), policy.take()), (Some(Trigger::CatalogueChanged), None));
-        policy.mind("a", "b");
-        assert!(policy.minds("a", "b") && !policy.minds("b", "a"));
+        policy.follow_secret("a", "b");
+        assert!(policy.follows_secret("a", "b") && !policy.follows_secret("b", "a"));
         policy.begin();
-        policy.mind("b", "c");
-        assert!(policy.minds("a", "b"), "until the pass has come by all");
+        policy.follow_secret("b", "c");
+        assert!(policy.follows_secret("a", "b"), "until the pass has come by all");
         policy.end();
-        assert!(!policy.minds("a", "b") && policy.minds("b", "c"));
+        assert!(!policy.follows_secret("a", "b") && policy.follows_secret("b", "c"));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{
-    policy::{self, Decided, Decision, Seen, SetKey, Trigger},
+    policy::{self, PolicyInputs, PolicyStep, SetDecision, SetKey, Trigger},
     skew,
 };
 use firesteel_resources::{MachineConfiguration, machine_configuration::SINGLETON};
@@ -12,13 +12,13 @@ use jiff::Timestamp;
 
 use super::{
     AGAIN,
-    kept::Kept,
-    sets::Sets,
+    persisted_policy::PersistedPolicy,
+    sets::PolicySets,
     status::{self},
 };
 use crate::{
     RolloutController,
-    groups::{Place, name_of_image},
+    groups::{GroupCandidate, name_of_image},
 };
 
 /// Of this appliance.
@@ -26,13 +26,13 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What is kept between passes in this process.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct PolicyReconciler {
     control: RolloutController,
     /// Sets of which it was told that they cannot be changed.
     told: BTreeSet<SetKey>,
 }
 
-impl Keeper {
+impl PolicyReconciler {
     pub(super) fn new(control: RolloutController) -> Self {
         Self { control, told: BTreeSet::new() }
     }
@@ -48,12 +48,12 @@ impl Keeper {
         control.inner.policy.begin();
         let mut sets = control.sets().await?;
         control.inner.policy.end();
-        let mut kept = Kept::of(&configuration);
+        let mut kept = PersistedPolicy::of(&configuration);
         let upgrade = kept.upgrade(VERSION, &control.unseen_hosts());
         let now = control.now();
         let decided = decide(&control, &configuration, &mut sets, &mut kept, upgrade.as_deref(), (trigger, now));
         let skew = skew::decide(
-            &skew::Seen {
+            &skew::SkewInputs {
                 wanted: configuration.spec.boot_image_skew_enforcement.as_ref(),
                 effective: &decided.effective,
                 decisions: &decided.decisions,
@@ -69,8 +69,8 @@ impl Keeper {
             let stored = MachineConfiguration { status, ..configuration };
             control.inner.configurations.update_status(&stored).await?;
         }
-        control.inner.policy.tell(&decided, &skew.upgradeable);
-        self.tell(&decided, &sets);
+        control.inner.policy.publish_result(&decided, &skew.upgradeable);
+        self.record_set_events(&decided, &sets);
         let has_failed = self.write(&decided, &sets, &mut kept).await?;
         if has_failed {
             // What failed is told, and when it is tried again.
@@ -83,11 +83,13 @@ impl Keeper {
     }
 
     /// Changes the sets; whether that failed for one. The others go on.
-    async fn write(&self, decided: &Decided, sets: &Sets, kept: &mut Kept) -> Result<bool, Status> {
+    async fn write(&self, decided: &PolicyStep, sets: &PolicySets, kept: &mut PersistedPolicy) -> Result<bool, Status> {
         let control = &self.control;
         let mut has_failed = false;
         for (key, decision) in &decided.decisions {
-            let (Decision::Patch { reference, stub }, Some(place)) = (decision, sets.places.get(key)) else { continue };
+            let (SetDecision::Patch { reference, stub }, Some(place)) = (decision, sets.places.get(key)) else {
+                continue;
+            };
             match control.patch_set(key, place, reference.as_ref(), *stub).await {
                 Ok(()) => {
                     let image =
@@ -95,7 +97,7 @@ impl Keeper {
                     let stub = stub.then(|| "its stub was brought to the current version".to_owned());
                     let message = [image, stub].into_iter().flatten().collect::<Vec<_>>().join("; ");
                     tracing::info!(set = %key, "{message}");
-                    control.events().tell_about(place.regarding.clone(), "BootImageChanged", false, message);
+                    control.events().record_about(place.regarding.clone(), "BootImageChanged", false, message);
                 }
                 Err(status) => {
                     has_failed = true;
@@ -107,19 +109,19 @@ impl Keeper {
         if has_failed {
             let memory = kept.to_value();
             let write = |stored: &mut MachineConfiguration| stored.status.boot_image_memory = memory.clone();
-            control.inner.configurations.modify("", SINGLETON, Part::Status, write).await?;
+            control.inner.configurations.modify("", SINGLETON, ObjectPart::Status, write).await?;
         }
         Ok(has_failed)
     }
 
     /// Events of sets that cannot be changed, once each until they can.
-    fn tell(&mut self, decided: &Decided, sets: &Sets) {
+    fn record_set_events(&mut self, decided: &PolicyStep, sets: &PolicySets) {
         for (key, decision) in &decided.decisions {
             let why = match decision {
-                Decision::Degraded(why) => why,
+                SetDecision::Degraded(why) => why,
                 // It may be tried again, and fail again.
-                Decision::Patch { .. } | Decision::Wait(_) => continue,
-                Decision::NotSelected | Decision::Done | Decision::Skip(_) => {
+                SetDecision::Patch { .. } | SetDecision::Wait(_) => continue,
+                SetDecision::NotSelected | SetDecision::Done | SetDecision::Skip(_) => {
                     self.told.remove(key);
                     continue;
                 }
@@ -128,7 +130,7 @@ impl Keeper {
                 && let Some(place) = sets.places.get(key)
             {
                 tracing::warn!(set = %key, "{why}");
-                self.control.events().tell_about(place.regarding.clone(), "BootImageDegraded", true, why.clone());
+                self.control.events().record_about(place.regarding.clone(), "BootImageDegraded", true, why.clone());
             }
         }
         self.told.retain(|key| decided.decisions.contains_key(key));
@@ -138,18 +140,18 @@ impl Keeper {
 fn decide(
     control: &RolloutController,
     configuration: &MachineConfiguration,
-    sets: &mut Sets,
-    kept: &mut Kept,
+    sets: &mut PolicySets,
+    kept: &mut PersistedPolicy,
     upgrade: Option<&str>,
     (trigger, now): (Trigger, Timestamp),
-) -> Decided {
+) -> PolicyStep {
     kept.images.retain(|key, _| sets.places.contains_key(key));
     // What a set named itself tells its form, too.
     let former = kept.images.values().chain(&sets.former).cloned().collect();
     let catalogue = control.config().index.catalogue(former);
     sets.recognise(&catalogue, &mut kept.images);
     let fleet = control.architectures();
-    let seen = Seen {
+    let seen = PolicyInputs {
         policy: Some(configuration),
         catalogue: &catalogue,
         sets: &sets.sets,
@@ -166,7 +168,7 @@ fn decide(
 impl RolloutController {
     /// The upgrade of the appliance that is under way, in words: what is new is held until it has ended.
     pub(crate) fn upgrade_under_way(&self, configuration: &MachineConfiguration) -> Option<String> {
-        Kept::of(configuration).upgrade(VERSION, &self.unseen_hosts())
+        PersistedPolicy::of(configuration).upgrade(VERSION, &self.unseen_hosts())
     }
 
     /// The one policy, made where there is none.
@@ -182,7 +184,7 @@ impl RolloutController {
     /// Hosts that were not stepped since the start, without those that cannot be: they would hold up all others forever.
     fn unseen_hosts(&self) -> Vec<String> {
         let known = self.known();
-        let cannot_be = |place: &Place| place.is_unreadable;
+        let cannot_be = |place: &GroupCandidate| place.is_unreadable;
         let unseen =
             known.hosts().filter(|(_, host)| !host.kept.is_stepped && !host.kept.place.as_ref().is_some_and(cannot_be));
         let mut names: Vec<String> = unseen.map(|(key, _)| key.to_string()).collect();

@@ -1,7 +1,7 @@
 //! The MachineConfiguration's status. Pure.
 
 use firesteel_plan::{
-    policy::Decided,
+    policy::PolicyStep,
     skew::{self, Upgradeable},
 };
 use firesteel_resources::{
@@ -11,7 +11,7 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use super::kept::Kept;
+use super::persisted_policy::PersistedPolicy;
 
 /// Whether the age of boot images stands against an upgrade (upstream has it on the cluster operator).
 pub(super) const UPGRADEABLE: &str = "Upgradeable";
@@ -19,9 +19,9 @@ pub(super) const UPGRADEABLE: &str = "Upgradeable";
 pub(super) fn status(
     old: &MachineConfigurationStatus,
     generation: i64,
-    decided: &Decided,
-    skew: &skew::Decided,
-    kept: &Kept,
+    decided: &PolicyStep,
+    skew: &skew::SkewDecision,
+    kept: &PersistedPolicy,
     now: Timestamp,
 ) -> MachineConfigurationStatus {
     let mut status = old.clone();
@@ -50,16 +50,16 @@ pub(super) fn status(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use firesteel_plan::policy::{Catalogue, DEGRADED, PROGRESSING, Seen, Trigger, decide};
+    use firesteel_plan::policy::{Catalogue, DEGRADED, PROGRESSING, PolicyInputs, Trigger, decide};
     use firesteel_resources::MachineConfiguration;
 
     use super::*;
 
-    fn decided(trigger: Trigger) -> (Decided, skew::Decided) {
+    fn decided(trigger: Trigger) -> (PolicyStep, skew::SkewDecision) {
         let (catalogue, fleet) = (Catalogue::default(), BTreeSet::new());
         let mut policy = MachineConfiguration::default();
         policy.metadata.generation = 3;
-        let seen = Seen {
+        let seen = PolicyInputs {
             policy: Some(&policy),
             catalogue: &catalogue,
             sets: &[],
@@ -69,12 +69,12 @@ mod tests {
             now: Timestamp::UNIX_EPOCH,
         };
         let decided = decide(&seen, &Default::default());
-        let skew_seen = skew::Seen {
+        let skew_seen = skew::SkewInputs {
             wanted: None,
             effective: &decided.effective,
             decisions: &decided.decisions,
             releases: &BTreeMap::new(),
-            minimum: skew::Minimum::default(),
+            minimum: skew::MinimumVersions::default(),
         };
         let skew = skew::decide(&skew_seen, &skew::Recorded::default());
         (decided, skew)
@@ -84,7 +84,7 @@ mod tests {
     fn the_same_again_changes_nothing_whatever_rang() {
         let at = |second| Timestamp::from_second(second).unwrap_or_default();
         let (first, skew) = decided(Trigger::Started);
-        let one = status(&MachineConfigurationStatus::default(), 3, &first, &skew, &Kept::default(), at(1));
+        let one = status(&MachineConfigurationStatus::default(), 3, &first, &skew, &PersistedPolicy::default(), at(1));
         for type_ in [PROGRESSING, DEGRADED, UPGRADEABLE] {
             assert!(
                 find_condition(&one.conditions, type_).is_some_and(|found| found.observed_generation == 3),
@@ -92,6 +92,6 @@ mod tests {
             );
         }
         let (again, skew) = decided(Trigger::GroupChanged);
-        assert_eq!(status(&one, 3, &again, &skew, &Kept::default(), at(9)), one);
+        assert_eq!(status(&one, 3, &again, &skew, &PersistedPolicy::default(), at(9)), one);
     }
 }

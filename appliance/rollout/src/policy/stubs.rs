@@ -4,10 +4,10 @@
 use firesteel_ignition::stub::{
     names::managed_name,
     spec2::Sectors,
-    upgrade::{Change, Ours, Upgrade, upgrade},
+    upgrade::{StubUpgradeResult, Upgrade, UpgradeTargets, upgrade},
 };
-use firesteel_kube::{Part, Status};
-use firesteel_plan::policy::Stub;
+use firesteel_kube::{ObjectPart, Status};
+use firesteel_plan::policy::StubOutcome;
 use firesteel_resources::{
     HostGroup, Secret,
     secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
@@ -23,11 +23,13 @@ pub(super) fn stub_name_of(group: &HostGroup) -> Option<String> {
 }
 
 /// Why hosts cannot be led by this stub, if so.
-pub(crate) fn fault(stub: &Stub) -> Option<String> {
+pub(crate) fn fault(stub: &StubOutcome) -> Option<String> {
     match stub {
-        Stub::NotReferenced | Stub::Unchanged | Stub::Changed { .. } | Stub::Ignored => None,
-        Stub::Refused(why) => Some(format!("the stub of the group's pool cannot be used: {why}")),
-        Stub::Missing(name) => {
+        StubOutcome::NotReferenced | StubOutcome::Unchanged | StubOutcome::Changed { .. } | StubOutcome::Ignored => {
+            None
+        }
+        StubOutcome::Refused(why) => Some(format!("the stub of the group's pool cannot be used: {why}")),
+        StubOutcome::Missing(name) => {
             Some(format!("the Secret {name} with the stub of the group's pool is missing or has no userData"))
         }
     }
@@ -37,25 +39,25 @@ pub(crate) fn fault(stub: &Stub) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rewrite {
     pub(super) secret: String,
-    pub(super) change: Box<Change>,
+    pub(super) change: Box<StubUpgradeResult>,
 }
 
-fn judge(name: &str, secret: Option<&Secret>) -> (Stub, Option<Rewrite>) {
-    let Some(bytes) = secret.and_then(Secret::user_data) else { return (Stub::Missing(name.to_owned()), None) };
-    let ours = Ours { endpoints: &[], authority: None, sectors: Sectors::Unknown };
+fn judge(name: &str, secret: Option<&Secret>) -> (StubOutcome, Option<Rewrite>) {
+    let Some(bytes) = secret.and_then(Secret::user_data) else { return (StubOutcome::Missing(name.to_owned()), None) };
+    let ours = UpgradeTargets { endpoints: &[], authority: None, sectors: Sectors::Unknown };
     match upgrade(bytes, &ours) {
-        Upgrade::Unchanged { .. } => (Stub::Unchanged, None),
-        Upgrade::Ignored(_) => (Stub::Ignored, None),
-        Upgrade::Refused(error) => (Stub::Refused(format!("Secret {name}: {error}")), None),
+        Upgrade::Unchanged { .. } => (StubOutcome::Unchanged, None),
+        Upgrade::Ignored(_) => (StubOutcome::Ignored, None),
+        Upgrade::Refused(error) => (StubOutcome::Refused(format!("Secret {name}: {error}")), None),
         Upgrade::Changed(change) => {
-            let stub = Stub::Changed { digest: change.after_sha256.clone() };
+            let stub = StubOutcome::Changed { digest: change.after_sha256.clone() };
             (stub, Some(Rewrite { secret: name.to_owned(), change }))
         }
     }
 }
 
 /// Puts the new text in, where the old one still stands.
-fn put(secret: &mut Secret, change: &Change, now: Timestamp) {
+fn put(secret: &mut Secret, change: &StubUpgradeResult, now: Timestamp) {
     let Some(key) = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)) else { return };
     if secret.get(key).map(|stub| hex::encode(digest(&SHA256, stub))).as_deref() != Some(&change.before_sha256) {
         return;
@@ -70,13 +72,13 @@ impl RolloutController {
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(Stub, Option<Rewrite>), Status> {
-        self.inner.policy.mind(namespace, name);
+    pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(StubOutcome, Option<Rewrite>), Status> {
+        self.inner.policy.follow_secret(namespace, name);
         let secret = self.inner.secrets.get(namespace, name).await?;
         Ok(match self.config().trust.authority() {
             Ok(_) => judge(name, secret.as_ref()),
             Err(error) => {
-                (Stub::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)
+                (StubOutcome::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)
             }
         })
     }
@@ -85,10 +87,10 @@ impl RolloutController {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn stub_of_group(&self, group: &HostGroup) -> Result<Stub, Status> {
+    pub(crate) async fn stub_of_group(&self, group: &HostGroup) -> Result<StubOutcome, Status> {
         match stub_name_of(group) {
             Some(name) => Ok(self.stub_in(&group.metadata.namespace, &name).await?.0),
-            None => Ok(Stub::NotReferenced),
+            None => Ok(StubOutcome::NotReferenced),
         }
     }
 
@@ -97,7 +99,7 @@ impl RolloutController {
     pub(super) async fn rewrite_stub(&self, namespace: &str, rewrite: &Rewrite) -> Result<(), Status> {
         let (now, name) = (self.now(), &rewrite.secret);
         let write = |secret: &mut Secret| put(secret, &rewrite.change, now);
-        let stored = self.inner.secrets.modify(namespace, name, Part::Main, write).await?;
+        let stored = self.inner.secrets.modify(namespace, name, ObjectPart::Main, write).await?;
         let is_there = stored.as_ref().and_then(Secret::user_data) == Some(rewrite.change.bytes.as_slice());
         if is_there { Ok(()) } else { Err(Status::internal(format!("the Secret {name} was changed meanwhile"))) }
     }
@@ -114,7 +116,7 @@ mod tests {
         secret
     }
 
-    fn stub(text: &str) -> Stub {
+    fn stub(text: &str) -> StubOutcome {
         judge("s", Some(&secret(text))).0
     }
 
@@ -122,19 +124,21 @@ mod tests {
 
     #[test]
     fn each_sort_of_user_data_is_told_apart() {
-        assert_eq!(stub(r#"{"ignition":{"version":"3.2.0"}}"#), Stub::Unchanged);
-        assert_eq!(stub("#cloud-config\n"), Stub::Ignored);
-        assert!(matches!(stub(SPEC_2), Stub::Changed { .. }));
+        assert_eq!(stub(r#"{"ignition":{"version":"3.2.0"}}"#), StubOutcome::Unchanged);
+        assert_eq!(stub("#cloud-config\n"), StubOutcome::Ignored);
+        assert!(matches!(stub(SPEC_2), StubOutcome::Changed { .. }));
         for (text, word) in [("{", "JSON"), (r#"{"ignition":{"version":"9.0.0"}}"#, "version"), ("???", "neither")] {
             assert!(
-                matches!(stub(text), Stub::Refused(why) if why.contains(word) && why.contains("Secret s")),
+                matches!(stub(text), StubOutcome::Refused(why) if why.contains(word) && why.contains("Secret s")),
                 "{text}"
             );
         }
-        assert_eq!(judge("s", None).0, Stub::Missing("s".into()));
-        assert_eq!(judge("s", Some(&Secret::default())).0, Stub::Missing("s".into()));
-        assert!(fault(&Stub::Missing("s".into())).is_some() && fault(&Stub::Refused("w".into())).is_some());
-        assert!(fault(&Stub::Ignored).is_none() && fault(&Stub::Unchanged).is_none());
+        assert_eq!(judge("s", None).0, StubOutcome::Missing("s".into()));
+        assert_eq!(judge("s", Some(&Secret::default())).0, StubOutcome::Missing("s".into()));
+        assert!(
+            fault(&StubOutcome::Missing("s".into())).is_some() && fault(&StubOutcome::Refused("w".into())).is_some()
+        );
+        assert!(fault(&StubOutcome::Ignored).is_none() && fault(&StubOutcome::Unchanged).is_none());
     }
 
     /// The pools do that, with what is theirs to know: whether somebody changed the stub.
@@ -142,7 +146,7 @@ mod tests {
     fn a_certificate_authority_is_left_to_the_pools() {
         let text =
             r#"{"ignition":{"version":"3.2.0","security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}}}"#;
-        assert_eq!(stub(text), Stub::Unchanged);
+        assert_eq!(stub(text), StubOutcome::Unchanged);
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
         put(&mut other, &change, Timestamp::UNIX_EPOCH);
         assert_eq!(other, secret("{}"));
         put(&mut stored, &change, Timestamp::UNIX_EPOCH);
-        assert_eq!(judge("s", Some(&stored)).0, Stub::Unchanged);
+        assert_eq!(judge("s", Some(&stored)).0, StubOutcome::Unchanged);
         assert!(stored.metadata.annotations[STUB_UPGRADED].ends_with("brought from 2.2.0 to 3.2.0"));
         let kept = String::from_utf8(stored.user_data().unwrap().to_vec()).unwrap();
         assert!(kept.contains("https://a:22623/config/worker"), "{kept}");

@@ -1,6 +1,6 @@
 //! Sets are changed: the stub first, for an image that cannot read its stub boots into nothing.
 
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::policy::{SetKey, SetKind};
 use firesteel_resources::{
     HostGroup,
@@ -9,7 +9,7 @@ use firesteel_resources::{
 };
 use serde_json::Value;
 
-use super::sets::SetPlace;
+use super::sets::SetObject;
 use crate::RolloutController;
 
 impl RolloutController {
@@ -20,7 +20,7 @@ impl RolloutController {
     pub(super) async fn patch_set(
         &self,
         key: &SetKey,
-        place: &SetPlace,
+        place: &SetObject,
         reference: Option<&ImageReference>,
         stub: bool,
     ) -> Result<(), Status> {
@@ -31,7 +31,7 @@ impl RolloutController {
         match key.kind {
             SetKind::HostGroup => {
                 let write = |group: &mut HostGroup| group.status.golden = Some(image.clone());
-                self.inner.host_groups.modify(&key.namespace, &key.name, Part::Status, write).await.map(drop)
+                self.inner.host_groups.modify(&key.namespace, &key.name, ObjectPart::Status, write).await.map(drop)
             }
             SetKind::MachineApiSet => self.patch_template(key, place.image.as_ref(), image).await,
             SetKind::ClusterApiSet => {
@@ -53,7 +53,7 @@ impl RolloutController {
                 machine_set::set_image(set, &wanted);
             }
         };
-        let stored = self.inner.machine_api_sets.modify(&key.namespace, &key.name, Part::Main, write).await?;
+        let stored = self.inner.machine_api_sets.modify(&key.namespace, &key.name, ObjectPart::Main, write).await?;
         match stored {
             Some(set) if machine_set::image(&set).as_ref() != Some(&wanted) => {
                 Err(Status::internal("its template was changed meanwhile"))

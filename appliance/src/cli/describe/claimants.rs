@@ -4,10 +4,10 @@ use firesteel_plan::journal::stored_memory;
 use firesteel_resources::{HostJournal, host_journal::Claimant};
 use jiff::Timestamp;
 
-use super::{Page, ago};
+use super::{TextPage, ago};
 use crate::cli::table;
 
-pub(super) fn render(page: &mut Page, journal: &HostJournal, now: Timestamp) {
+pub(super) fn render(page: &mut TextPage, journal: &HostJournal, now: Timestamp) {
     let Ok(Some(memory)) = stored_memory(&journal.status) else { return };
     let claimed = memory.claimants.iter().flat_map(|claims| {
         claims.all().map(|machine| {

@@ -4,9 +4,9 @@ use firesteel_plan::{HostMemory, host::DiskPlan, journal::stored_memory};
 use firesteel_resources::{HostJournal, RootDeviceHints};
 use serde_json::Value;
 
-use super::Page;
+use super::TextPage;
 
-pub(super) fn render(page: &mut Page, journal: &HostJournal) {
+pub(super) fn render(page: &mut TextPage, journal: &HostJournal) {
     match stored_memory(&journal.status) {
         Ok(Some(HostMemory { disk: Some(plan), .. })) => show(page, &plan),
         Ok(Some(HostMemory { disk: None, .. }) | None) => {}
@@ -18,7 +18,7 @@ pub(super) fn render(page: &mut Page, journal: &HostJournal) {
     }
 }
 
-fn show(page: &mut Page, plan: &DiskPlan) {
+fn show(page: &mut TextPage, plan: &DiskPlan) {
     page.title("Disk plan");
     let choice = &plan.choice;
     page.item("  disk:       ", &format!("{} ({})", choice.device, choice.disk), 14);

@@ -7,12 +7,12 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use super::{Page, ago, conditions, get, table};
+use super::{TextPage, ago, conditions, get, table};
 
 /// The whole page for a person, as wide as the terminal. `hosts`: of the group's namespace.
 #[must_use]
 pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp, width: usize) -> String {
-    let mut page = Page { text: String::new(), width };
+    let mut page = TextPage { text: String::new(), width };
     let (spec, status) = (&group.spec, &group.status);
     page.field("Name", &group.metadata.name);
     page.field("Hosts", &spec.selector.to_string());
@@ -46,7 +46,7 @@ fn image(image: Option<&ImageReference>) -> String {
     }
 }
 
-fn canary(page: &mut Page, group: &HostGroup, now: Timestamp) {
+fn canary(page: &mut TextPage, group: &HostGroup, now: Timestamp) {
     let Some(canary) = &group.status.canary else {
         if group.spec.rollout.mode == RolloutMode::Canary {
             page.field("Canary", &format!("{} hosts try each new image", group.spec.rollout.canaries()));
@@ -69,7 +69,7 @@ fn canary(page: &mut Page, group: &HostGroup, now: Timestamp) {
     page.field("", &canary.message);
 }
 
-fn members(page: &mut Page, group: &HostGroup, hosts: &[BareMetalHost]) {
+fn members(page: &mut TextPage, group: &HostGroup, hosts: &[BareMetalHost]) {
     let members = hosts.iter().filter(|host| group.spec.selector.matches(&host.metadata.labels));
     let named = |host: &BareMetalHost| {
         let image = host.spec.wanted_image()?;
@@ -90,7 +90,7 @@ fn members(page: &mut Page, group: &HostGroup, hosts: &[BareMetalHost]) {
     }
 }
 
-fn skipped(page: &mut Page, group: &HostGroup) {
+fn skipped(page: &mut TextPage, group: &HostGroup) {
     let (told, counts) = (&group.status.skipped_hosts, &group.status.hosts);
     if told.is_empty() {
         return;
@@ -106,7 +106,7 @@ fn skipped(page: &mut Page, group: &HostGroup) {
     }
 }
 
-fn history(page: &mut Page, group: &HostGroup, now: Timestamp) {
+fn history(page: &mut TextPage, group: &HostGroup, now: Timestamp) {
     if group.status.history.is_empty() {
         return;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use firesteel_plan::{
-    Mark,
+    InstallationMark,
     host::{contents_lines, objections},
     journal::memory,
 };
@@ -17,9 +17,9 @@ use firesteel_resources::{
     host_journal::BmcRecord,
 };
 
-use super::{Page, bytes, first_lines};
+use super::{TextPage, bytes, first_lines};
 
-pub(super) fn render(page: &mut Page, host: &BareMetalHost, journal: &HostJournal) {
+pub(super) fn render(page: &mut TextPage, host: &BareMetalHost, journal: &HostJournal) {
     if let Some(bmc) = &journal.status.bmc {
         page.title("What the BMC tells");
         page.line(&format!("  {}", bmc_line(bmc)));
@@ -100,7 +100,7 @@ fn processors_and_firmware(hardware: &HardwareRecord) -> String {
     line
 }
 
-fn parts_of(page: &mut Page, parts: &PartsRecord) {
+fn parts_of(page: &mut TextPage, parts: &PartsRecord) {
     for (module, count) in modules(parts) {
         page.line(&format!("  {count} memory modules of {module}"));
     }
@@ -177,7 +177,7 @@ fn neighbour_line(neighbour: &NeighbourRecord) -> String {
     line
 }
 
-fn disk_lines(page: &mut Page, disk: &DiskRecord) {
+fn disk_lines(page: &mut TextPage, disk: &DiskRecord) {
     page.line(&format!(
         "  disk {}  {}  {}  serial {}",
         disk.device.trim_start_matches("/dev/"),
@@ -186,7 +186,7 @@ fn disk_lines(page: &mut Page, disk: &DiskRecord) {
         if disk.serial.is_empty() { "none" } else { &disk.serial }
     ));
     match &disk.table {
-        Some(TableRecord::Gpt { guid }) => page.line(&format!("    GPT {guid}{}", said(guid))),
+        Some(TableRecord::Gpt { guid }) => page.line(&format!("    GPT {guid}{}", format_guid(guid))),
         Some(TableRecord::Unreadable { why, damaged: true }) => {
             page.line(&format!("    partition table is damaged: {why}"));
         }
@@ -203,7 +203,7 @@ fn disk_lines(page: &mut Page, disk: &DiskRecord) {
     }
 }
 
-fn contents(page: &mut Page, lines: &[String], reasons: &[String]) {
+fn contents(page: &mut TextPage, lines: &[String], reasons: &[String]) {
     for line in first_lines(lines) {
         page.item("    ", &line, 6);
     }
@@ -213,8 +213,8 @@ fn contents(page: &mut Page, lines: &[String], reasons: &[String]) {
 }
 
 /// What the GUID of a disk says of who installed it.
-fn said(guid: &str) -> String {
-    Mark::parse(guid).map(|mark| format!(", installed by {mark}")).unwrap_or_default()
+fn format_guid(guid: &str) -> String {
+    InstallationMark::parse(guid).map(|mark| format!(", installed by {mark}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -273,7 +273,7 @@ mod tests {
             changes: vec!["disk x is gone".into()],
             ..HardwareRecord::default()
         });
-        let mut page = Page { text: String::new(), width: 100 };
+        let mut page = TextPage { text: String::new(), width: 100 };
         render(&mut page, &BareMetalHost::default(), &journal);
         for expected in [
             "2 sockets, 2 cores, 0 MiB, firmware Bios, TPM 2.0\n",

@@ -10,9 +10,9 @@ use std::{
 use anyhow::Context as _;
 use firesteel_facts::Sha256;
 use firesteel_images::{
-    bundle::{self, Contents, Progress, Report},
-    catalogue::{self, Document, Stream},
-    import::{ImageStore, Role, StoredFile, StoredImage},
+    bundle::{self, BundleImportReport, BundleProgress, Contents},
+    catalogue::{self, SourceDocument, StreamMetadata},
+    import::{ImageStore, StoredFile, StoredFileRole, StoredImage},
 };
 
 use super::bar;
@@ -21,35 +21,35 @@ use crate::{
         print_text,
         table::{bytes, clean},
     },
-    depot::StreamFolder,
+    image_depot::StreamFolder,
 };
 
 /// Fewer digits of a digest may mean several images, and are easily mistyped.
 const DIGITS_MIN: usize = 8;
 
 /// What is in the store, as bundles take it.
-struct Shelf {
+struct StoreContents {
     images: Vec<StoredImage>,
     files: Vec<StoredFile>,
 }
 
 /// What is to go.
 #[derive(Default)]
-struct Picked {
+struct BundleSelection {
     images: BTreeSet<Sha256>,
     files: BTreeSet<Sha256>,
 }
 
-impl Shelf {
+impl StoreContents {
     fn of(store: &ImageStore) -> anyhow::Result<Self> {
         let mut files = store.files().context("looking at the image store")?;
         // Metadata goes by the streams.
-        files.retain(|file| file.meta.role != Role::Stream);
+        files.retain(|file| file.meta.role != StoredFileRole::Stream);
         Ok(Self { images: store.list().context("looking at the image store")?, files })
     }
 
     /// What is here of a stream; returns how many artifacts that is.
-    fn pick_stream(&self, stream: &Stream, picked: &mut Picked) -> usize {
+    fn pick_stream(&self, stream: &StreamMetadata, picked: &mut BundleSelection) -> usize {
         let mut found = 0;
         for artifact in &stream.artifacts {
             let of_it = |image: &&StoredImage| image.meta.sources.iter().any(|source| source.sha256 == artifact.sha256);
@@ -63,7 +63,7 @@ impl Shelf {
         found
     }
 
-    fn pick_digest(&self, digits: &str, picked: &mut Picked) -> anyhow::Result<()> {
+    fn pick_digest(&self, digits: &str, picked: &mut BundleSelection) -> anyhow::Result<()> {
         let digits = digits.to_ascii_lowercase();
         let is_digits = digits.len() >= DIGITS_MIN && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         anyhow::ensure!(
@@ -91,10 +91,10 @@ impl Shelf {
 }
 
 /// The streams of a document: one, or those of a golden list.
-fn streams_of(document: &[u8]) -> anyhow::Result<Vec<Stream>> {
+fn streams_of(document: &[u8]) -> anyhow::Result<Vec<StreamMetadata>> {
     Ok(match catalogue::read(document)? {
-        Document::Stream(stream) => vec![stream],
-        Document::BootImages(list) => list.streams.into_values().filter_map(Result::ok).collect(),
+        SourceDocument::Stream(stream) => vec![stream],
+        SourceDocument::BootImages(list) => list.streams.into_values().filter_map(Result::ok).collect(),
     })
 }
 
@@ -107,8 +107,8 @@ pub(super) fn export(
     names: &[String],
     digests: &[String],
 ) -> anyhow::Result<()> {
-    let shelf = Shelf::of(store)?;
-    let (mut picked, mut told) = (Picked::default(), String::new());
+    let shelf = StoreContents::of(store)?;
+    let (mut picked, mut told) = (BundleSelection::default(), String::new());
     let is_all = names.is_empty() && digests.is_empty();
     let followed = folder.followed()?;
     for name in names {
@@ -180,7 +180,7 @@ pub(super) fn export(
 fn write(store: &ImageStore, contents: &Contents, path: &Path) -> anyhow::Result<u64> {
     let shown = bar()?;
     shown.set_message("copying");
-    let tell = |told: Progress| {
+    let tell = |told: BundleProgress| {
         shown.set_length(told.total_bytes);
         shown.set_position(told.done_bytes);
     };
@@ -208,7 +208,7 @@ pub(super) fn import(
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let shown = bar()?;
     shown.set_message("importing");
-    let tell = |told: Progress| {
+    let tell = |told: BundleProgress| {
         shown.set_length(told.total_bytes);
         shown.set_position(told.done_bytes);
     };
@@ -224,8 +224,8 @@ pub(super) fn import(
     let mut unplaced = Vec::new();
     for (name, sha256) in &report.streams {
         match place_stored(store, folder, (name.as_str(), sha256), replaces_streams) {
-            Ok(Placed::Follow(text)) => told += &format!("  stream {}: {text}\n", clean(name)),
-            Ok(Placed::Kept(text)) => unplaced.push(format!("stream {}: {text}", clean(name))),
+            Ok(MetadataPlacement::Follow(text)) => told += &format!("  stream {}: {text}\n", clean(name)),
+            Ok(MetadataPlacement::Kept(text)) => unplaced.push(format!("stream {}: {text}", clean(name))),
             Err(error) => unplaced.push(format!("stream {}: {}", clean(name), clean(&format!("{error:#}")))),
         }
     }
@@ -238,7 +238,7 @@ pub(super) fn import(
 
 /// What became of a stream's metadata.
 #[derive(Debug)]
-enum Placed {
+enum MetadataPlacement {
     /// It is where it is followed.
     Follow(String),
     /// What was there stays.
@@ -251,7 +251,7 @@ fn place_stored(
     folder: &StreamFolder,
     (name, sha256): (&str, &Sha256),
     replaces: bool,
-) -> anyhow::Result<Placed> {
+) -> anyhow::Result<MetadataPlacement> {
     let document = store.file(sha256).context("looking at the image store")?;
     let document = document.context("its metadata is gone already; take the bundle in again")?;
     let bytes = std::fs::read(&document.path).with_context(|| format!("reading {}", document.path.display()))?;
@@ -265,14 +265,14 @@ fn place(
     name: &str,
     (bytes, sha256): (&[u8], &Sha256),
     replaces: bool,
-) -> anyhow::Result<Placed> {
+) -> anyhow::Result<MetadataPlacement> {
     let here = match folder.read(&format!("{name}.json")) {
         Ok(here) => Some(format!("sha256 {}", short(&Sha256::of(&here)))).filter(|_| here != bytes),
         Err(error) if is_missing(&error) => None,
         Err(error) => Some(format!("unread: {:#}", error.root_cause())),
     };
     if let Some(here) = here.as_ref().filter(|_| !replaces) {
-        return Ok(Placed::Kept(format!(
+        return Ok(MetadataPlacement::Kept(format!(
             "streams/{name}.json ({here}) stays, for the bundle's is another (sha256 {}); --replace-streams takes that",
             short(sha256)
         )));
@@ -281,7 +281,10 @@ fn place(
     // A bundle can be handed on.
     folder.keep(name, bytes)?;
     let instead = here.map(|here| format!(", in the place of another ({here})")).unwrap_or_default();
-    Ok(Placed::Follow(format!("follow it with spec.source.file: {file} (sha256 {}){instead}", short(sha256))))
+    Ok(MetadataPlacement::Follow(format!(
+        "follow it with spec.source.file: {file} (sha256 {}){instead}",
+        short(sha256)
+    )))
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {
@@ -295,7 +298,7 @@ fn short(digest: &Sha256) -> String {
 }
 
 /// What of a bundle is not where it should be, and what to do about it. `None`: all is.
-fn shortfall(report: &Report, unplaced: &[String]) -> Option<String> {
+fn shortfall(report: &BundleImportReport, unplaced: &[String]) -> Option<String> {
     let mut texts = Vec::new();
     if !report.is_whole() {
         texts.push(missing(report));
@@ -307,7 +310,7 @@ fn shortfall(report: &Report, unplaced: &[String]) -> Option<String> {
 }
 
 /// What a bundle names and the store did not take.
-fn missing(report: &Report) -> String {
+fn missing(report: &BundleImportReport) -> String {
     let mut text = "not all of the bundle was taken".to_owned();
     if let Some(why) = &report.ended {
         text += &format!(": {}", clean(why));
@@ -329,12 +332,12 @@ mod tests {
         let folder = StreamFolder::open(data.path()).unwrap();
         let placed = |bytes: &[u8], replaces| place(&folder, "stable", (bytes, &Sha256::of(bytes)), replaces).unwrap();
         let put = |bytes: &[u8], replaces| match placed(bytes, replaces) {
-            Placed::Follow(text) => text,
-            Placed::Kept(text) => panic!("{text}"),
+            MetadataPlacement::Follow(text) => text,
+            MetadataPlacement::Kept(text) => panic!("{text}"),
         };
         let keep = |bytes: &[u8]| match placed(bytes, false) {
-            Placed::Kept(text) => text,
-            Placed::Follow(text) => panic!("{text}"),
+            MetadataPlacement::Kept(text) => text,
+            MetadataPlacement::Follow(text) => panic!("{text}"),
         };
         let digest = |bytes: &[u8]| short(&Sha256::of(bytes));
         let new = put(b"1", false);
@@ -367,12 +370,15 @@ mod tests {
     /// A bundle whose metadata was not put in its place was called taken in.
     #[test]
     fn what_is_not_in_its_place_is_an_error_that_names_it() {
-        let whole = Report::default();
+        let whole = BundleImportReport::default();
         assert_eq!(shortfall(&whole, &[]), None);
         let unplaced = ["stream stable: it stays".to_owned(), "stream next: writing it".to_owned()];
         let said = shortfall(&whole, &unplaced).unwrap();
         assert!(said.contains("stream stable: it stays\n  stream next") && !said.contains("was taken"), "{said}");
-        let cut = Report { ended: Some("the archive ends before it".to_owned()), ..Report::default() };
+        let cut = BundleImportReport {
+            ended: Some("the archive ends before it".to_owned()),
+            ..BundleImportReport::default()
+        };
         let said = shortfall(&cut, &unplaced).unwrap();
         assert!(said.contains("not all of the bundle was taken: the archive ends"), "{said}");
         assert!(said.contains("stream stable"), "{said}");

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::{
     cli::{
-        Client, Connection, print_text,
+        ApiClient, ConnectionOptions, print_text,
         table::{self, bytes, clean},
     },
-    depot::is_named,
+    image_depot::is_named,
 };
 
 /// Where objects are that name images, and what a person calls them.
@@ -29,7 +29,7 @@ const USERS: [(&str, &str); 5] = [
 const NAMED_MAX: usize = 2;
 
 /// Who uses what.
-struct User {
+struct ImageUser {
     name: String,
     of: InUse,
 }
@@ -37,7 +37,7 @@ struct User {
 /// One line.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Item<'a> {
+enum ImageListItem<'a> {
     Image {
         #[serde(flatten)]
         meta: &'a ImageMeta,
@@ -59,7 +59,12 @@ enum Item<'a> {
 
 /// # Errors
 /// When the store cannot be read.
-pub(super) async fn run(connection: &Connection, store: &ImageStore, data: &Path, json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(
+    connection: &ConnectionOptions,
+    store: &ImageStore,
+    data: &Path,
+    json: bool,
+) -> anyhow::Result<()> {
     let (images, files) = (store.list()?, store.files()?);
     let unfinished = store.unfinished()?;
     let users = users(connection, data).await;
@@ -77,14 +82,17 @@ pub(super) async fn run(connection: &Connection, store: &ImageStore, data: &Path
     };
     let mut items = Vec::new();
     for image in &images {
-        items.push(Item::Image { meta: &image.meta, used_by: by(&|used| of_image(&image.meta, used)) });
+        items.push(ImageListItem::Image { meta: &image.meta, used_by: by(&|used| of_image(&image.meta, used)) });
     }
     for file in &files {
-        items.push(Item::File { meta: &file.meta, used_by: by(&|used| used.digests.contains(&file.meta.sha256)) });
+        items.push(ImageListItem::File {
+            meta: &file.meta,
+            used_by: by(&|used| used.digests.contains(&file.meta.sha256)),
+        });
     }
     for Unfinished { sha256, bytes, total_bytes, is_underway } in unfinished {
         let used_by = by(&|used| used.digests.contains(&sha256));
-        items.push(Item::Download { sha256, bytes, total_bytes, is_underway, used_by });
+        items.push(ImageListItem::Download { sha256, bytes, total_bytes, is_underway, used_by });
     }
     if json {
         print_text(&(serde_json::to_string_pretty(&items)? + "\n"));
@@ -105,23 +113,23 @@ pub(super) async fn run(connection: &Connection, store: &ImageStore, data: &Path
 }
 
 /// Digest, state, size, what it takes, who uses it, where it comes from.
-fn row(item: &Item<'_>) -> Vec<String> {
+fn row(item: &ImageListItem<'_>) -> Vec<String> {
     let short = |digest: &Sha256| digest.to_string().chars().take(12).collect::<String>();
     match item {
-        Item::Image { meta, used_by } => {
+        ImageListItem::Image { meta, used_by } => {
             let state = if meta.is_seen_here() { "image" } else { "image, by a bundle" };
             let source = meta.sources.last().map(|source| clean(&source.url)).unwrap_or_default();
             let sizes = [bytes(meta.raw_bytes), bytes(meta.stream_bytes)];
             line(short(&meta.raw_sha256), state.to_owned(), sizes, used_by.as_deref(), source)
         }
-        Item::File { meta, used_by } => {
+        ImageListItem::File { meta, used_by } => {
             let role = serde_json::to_value(meta.role).ok().and_then(|role| role.as_str().map(str::to_owned));
             let state = role.unwrap_or_default();
             let source = meta.sources.last().map(|source| clean(&source.url)).unwrap_or_default();
             let source = if meta.name.is_empty() { source } else { format!("metadata of {}", clean(&meta.name)) };
             line(short(&meta.sha256), state, [bytes(meta.bytes), bytes(meta.bytes)], used_by.as_deref(), source)
         }
-        Item::Download { sha256, bytes: done, total_bytes, is_underway, used_by } => {
+        ImageListItem::Download { sha256, bytes: done, total_bytes, is_underway, used_by } => {
             let percent = total_bytes.filter(|total| *total > 0).map(|total| done.saturating_mul(100) / total);
             let percent = percent.map_or_else(String::new, |percent| format!(" {percent}%"));
             let state = if *is_underway { "downloading" } else { "waiting" };
@@ -148,10 +156,10 @@ fn used(users: Option<&[String]>) -> String {
 }
 
 /// What the appliance that runs on this folder knows.
-async fn users(connection: &Connection, data: &Path) -> anyhow::Result<Vec<User>> {
+async fn users(connection: &ConnectionOptions, data: &Path) -> anyhow::Result<Vec<ImageUser>> {
     let own = data.join("admin.kubeconfig");
     let kubeconfig = connection.kubeconfig.clone().unwrap_or(own);
-    let client = Client::open(&Connection { kubeconfig: Some(kubeconfig), ..connection.clone() })?;
+    let client = ApiClient::open(&ConnectionOptions { kubeconfig: Some(kubeconfig), ..connection.clone() })?;
     let mut lists = Vec::new();
     for (what, path) in USERS {
         let list = client.get(path).await?;
@@ -173,7 +181,7 @@ async fn users(connection: &Connection, data: &Path) -> anyhow::Result<Vec<User>
                 _ => Ok(references::of_object(object)),
             };
             // One that cannot be read keeps all that it names.
-            users.push(User { name, of: of.unwrap_or_else(|_| references::of_object(object)) });
+            users.push(ImageUser { name, of: of.unwrap_or_else(|_| references::of_object(object)) });
         }
     }
     Ok(users)
@@ -190,7 +198,7 @@ mod tests {
     #[test]
     fn a_download_tells_how_far_it_is_and_users_are_named_as_far_as_they_fit() {
         let users: Vec<String> = (0..4).map(|number| format!("host default/n{number}")).collect();
-        let download = Item::Download {
+        let download = ImageListItem::Download {
             sha256: Sha256::of(b"x"),
             bytes: 43 << 20,
             total_bytes: Some(100 << 20),

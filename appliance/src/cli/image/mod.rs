@@ -12,14 +12,16 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_images::import::{Acquirer, Format, ImageMeta, ImageStore, Request, Stage, WebClient};
+use firesteel_images::import::{
+    Acquirer, AcquisitionStage, ImageMeta, ImageRequest, ImageStore, ImportFormat, WebClient,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Connection, print_text, table::bytes};
-use crate::{depot::StreamFolder, way_out::OutwardRules};
+use super::{ConnectionOptions, print_text, table::bytes};
+use crate::{image_depot::StreamFolder, outbound::OutwardRules};
 
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum ImageCommand {
     /// Check an image, turn it into what hosts are written from, and keep it; or take in all of a bundle
     Import {
         /// File, or http(s) URL: raw, gzip, xz, zstd or qcow2, recognised by content
@@ -80,7 +82,7 @@ pub enum DiskFormat {
     Qcow2,
 }
 
-impl From<DiskFormat> for Format {
+impl From<DiskFormat> for ImportFormat {
     fn from(format: DiskFormat) -> Self {
         match format {
             DiskFormat::Raw => Self::Raw,
@@ -113,21 +115,21 @@ impl OutwardFlags {
 
 /// # Errors
 /// When the source cannot be read or is no image that can be written to a disk.
-pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Result<()> {
+pub(crate) async fn run(connection: &ConnectionOptions, command: ImageCommand) -> anyhow::Result<()> {
     match command {
-        Command::Import { bundle: Some(bundle), replace_streams, data, .. } => {
+        ImageCommand::Import { bundle: Some(bundle), replace_streams, data, .. } => {
             bundle::import(&store(&data)?, &streams(&data)?, &bundle, replace_streams)
         }
-        Command::Import { source, bundle: None, checksum, checksum_type, format, outward, data, .. } => {
+        ImageCommand::Import { source, bundle: None, checksum, checksum_type, format, outward, data, .. } => {
             let web = outward.web()?;
-            let declared = format.map(Format::from);
-            let request = Request { checksum, checksum_type, declared, ..Request::default() };
+            let declared = format.map(ImportFormat::from);
+            let request = ImageRequest { checksum, checksum_type, declared, ..ImageRequest::default() };
             import(&source.unwrap_or_default(), request, (&data, web)).await
         }
-        Command::Export { bundle, stream, images, data } => {
+        ImageCommand::Export { bundle, stream, images, data } => {
             bundle::export(&store(&data)?, &streams(&data)?, &bundle, &stream, &images)
         }
-        Command::Ls { data, json } => list::run(connection, &store(&data)?, &data, json).await,
+        ImageCommand::Ls { data, json } => list::run(connection, &store(&data)?, &data, json).await,
     }
 }
 
@@ -147,7 +149,7 @@ fn store(data: &Path) -> anyhow::Result<ImageStore> {
     ImageStore::open(&folder).with_context(|| format!("opening the image store {}", folder.display()))
 }
 
-async fn import(source: &str, request: Request, (data, web): (&Path, WebClient)) -> anyhow::Result<()> {
+async fn import(source: &str, request: ImageRequest, (data, web): (&Path, WebClient)) -> anyhow::Result<()> {
     let (url, root) = if source.starts_with("http://") || source.starts_with("https://") {
         (source.to_owned(), None)
     } else {
@@ -160,18 +162,18 @@ async fn import(source: &str, request: Request, (data, web): (&Path, WebClient))
     let shown = bar.clone();
     let progress = Arc::new(move |stage| match stage {
         // No other import runs in this process.
-        Stage::Waiting { .. } => shown.set_message("waiting"),
-        Stage::Downloading { done_bytes, total_bytes } => {
+        AcquisitionStage::Waiting { .. } => shown.set_message("waiting"),
+        AcquisitionStage::Downloading { done_bytes, total_bytes } => {
             shown.set_message("downloading");
             shown.set_length(total_bytes.unwrap_or(done_bytes));
             shown.set_position(done_bytes);
         }
-        Stage::Rereading { done_bytes, total_bytes } => {
+        AcquisitionStage::Rereading { done_bytes, total_bytes } => {
             shown.set_message("resuming");
             shown.set_length(total_bytes);
             shown.set_position(done_bytes);
         }
-        Stage::Importing { source_bytes, raw_bytes } => {
+        AcquisitionStage::Importing { source_bytes, raw_bytes } => {
             shown.set_message("importing");
             // A disk may be much longer than its file.
             if raw_bytes > source_bytes {
@@ -180,7 +182,7 @@ async fn import(source: &str, request: Request, (data, web): (&Path, WebClient))
             shown.set_position(source_bytes.max(raw_bytes));
         }
     });
-    let request = Request { url, ..request };
+    let request = ImageRequest { url, ..request };
     let stored = acquirer.acquire(&request, progress).await;
     bar.finish_and_clear();
     let meta = stored.map_err(|error| anyhow::anyhow!(error.explain()))?.meta;
@@ -189,7 +191,7 @@ async fn import(source: &str, request: Request, (data, web): (&Path, WebClient))
 }
 
 /// What is said of an image that was imported: its length, how hosts name it, what was not verified, and what is odd.
-fn summary(meta: &ImageMeta, request: &Request) -> String {
+fn summary(meta: &ImageMeta, request: &ImageRequest) -> String {
     let source = meta.source_of(&request.url, &request.checksum);
     let given = source.map(|source| source.sha256.to_string()).unwrap_or_default();
     let mut text = format!(
@@ -210,7 +212,7 @@ fn summary(meta: &ImageMeta, request: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use firesteel_facts::Sha256;
-    use firesteel_images::import::{ImportNotes, SourceRecord, Witness};
+    use firesteel_images::import::{ImportNotes, RecordOrigin, SourceRecord};
 
     use super::*;
 
@@ -218,14 +220,14 @@ mod tests {
         let digest = Sha256::of(b"image");
         let source = SourceRecord {
             url: String::new(),
-            formats: vec![Format::Gzip, Format::Raw],
+            formats: vec![ImportFormat::Gzip, ImportFormat::Raw],
             bytes: 9,
             sha256: digest,
             checksum: String::new(),
             uncompressed_sha256: None,
             release: String::new(),
             signed_by: String::new(),
-            witness: Witness::Here,
+            witness: RecordOrigin::Here,
             notes,
         };
         ImageMeta { raw_sha256: digest, raw_bytes: 1024, stream_sha256: digest, stream_bytes: 9, sources: vec![source] }
@@ -234,12 +236,12 @@ mod tests {
     /// Without a checksum the command looked as if it had verified something.
     #[test]
     fn what_was_not_verified_and_what_is_odd_is_said() {
-        let asked = Request { checksum: Sha256::of(b"image").to_string(), ..Request::default() };
+        let asked = ImageRequest { checksum: Sha256::of(b"image").to_string(), ..ImageRequest::default() };
         let plain = summary(&meta(ImportNotes::default()), &asked);
         assert!(plain.starts_with("imported: ") && plain.contains(&Sha256::of(b"image").to_string()), "{plain}");
         assert!(!plain.contains("verified") && !plain.contains("warning"), "{plain}");
         let odd = ImportNotes { trailing_bytes: 149, is_backup_table_missing: true };
-        let text = summary(&meta(odd), &Request::default());
+        let text = summary(&meta(odd), &ImageRequest::default());
         for part in
             ["nothing was verified", "import with --checksum", "warning: the file has 149 bytes", "(GPT) at its end"]
         {

@@ -21,8 +21,8 @@ use super::*;
 use crate::{
     http::{
         body::{Observed, text},
-        file::{Content, answer_bytes},
-        places::Standing,
+        connection_table::ClientClass,
+        file::{ServedContent, answer_bytes},
     },
     serve::{data_dir::DataDir, pki::Pki},
 };
@@ -33,16 +33,16 @@ const IDLE: Duration = Duration::from_secs(1);
 const NEVER: Duration = Duration::from_secs(3600);
 /// After that a server that ought to have ended something does not.
 const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENT: Patience = Patience { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER, idle: NEVER };
+const PATIENT: HttpTimeouts = HttpTimeouts { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER, idle: NEVER };
 
-async fn serve<H, F>(patience: Patience, tls: Option<Arc<rustls::ServerConfig>>, handler: H) -> SocketAddr
+async fn serve<H, F>(patience: HttpTimeouts, tls: Option<Arc<rustls::ServerConfig>>, handler: H) -> SocketAddr
 where
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let standings = Standings::new(|_| Standing::Stranger);
+    let standings = Standings::new(|_| ClientClass::Stranger);
     serve_in(CONNECTIONS, standings, patience, (listener, tls), handler);
     address
 }
@@ -50,14 +50,14 @@ where
 fn serve_in<H, F>(
     share: Share,
     standings: Standings,
-    patience: Patience,
+    patience: HttpTimeouts,
     (listener, tls): (TcpListener, Option<Arc<rustls::ServerConfig>>),
     handler: H,
 ) where
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
-    let requests = Requests::default();
+    let requests = RequestMetrics::default();
     tokio::spawn(Server { name: "test", listener, tls, share, standings, patience, requests }.run(handler));
 }
 
@@ -83,7 +83,7 @@ async fn falls_silent(address: SocketAddr, said: &[u8]) {
 
 #[tokio::test]
 async fn a_client_that_falls_silent_before_its_request_is_cut_off() {
-    let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
+    let address = serve(HttpTimeouts { head: SOON, ..PATIENT }, None, hello).await;
     falls_silent(address, b"").await;
     falls_silent(address, b"GET / HTTP/1.1\r\nHost: a\r\nX: ").await;
     // The beginning of HTTP/2, which once was waited for without end.
@@ -92,7 +92,7 @@ async fn a_client_that_falls_silent_before_its_request_is_cut_off() {
 
 #[tokio::test]
 async fn a_head_that_comes_byte_by_byte_is_cut_off() {
-    let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
+    let address = serve(HttpTimeouts { head: SOON, ..PATIENT }, None, hello).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
     let dripping = async {
@@ -105,7 +105,7 @@ async fn a_head_that_comes_byte_by_byte_is_cut_off() {
 
 #[tokio::test]
 async fn a_connection_that_asks_no_more_is_ended() {
-    let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
+    let address = serve(HttpTimeouts { head: SOON, ..PATIENT }, None, hello).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     assert!(rest(&mut stream).await.contains("hello"));
@@ -116,21 +116,20 @@ async fn a_tls_handshake_has_an_end() {
     let folder = tempfile::tempdir().unwrap();
     let data = DataDir::open(folder.path()).unwrap();
     let pki = Pki::open(&data, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
-    let address = serve(Patience { handshake: SOON, ..PATIENT }, Some(pki.server), hello).await;
+    let address = serve(HttpTimeouts { handshake: SOON, ..PATIENT }, Some(pki.server), hello).await;
     falls_silent(address, b"").await;
     falls_silent(address, b"\x16\x03\x01\x01\x00").await;
 }
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
-    let address =
-        serve(Patience { body: SOON, ..PATIENT }, None, async |request: Request<RequestBody>, _| {
-            match request.into_body().collect().await {
-                Ok(_) => text(StatusCode::OK, "read"),
-                Err(error) => text(StatusCode::REQUEST_TIMEOUT, error.to_string()),
-            }
-        })
-        .await;
+    let address = serve(HttpTimeouts { body: SOON, ..PATIENT }, None, async |request: Request<RequestBody>, _| {
+        match request.into_body().collect().await {
+            Ok(_) => text(StatusCode::OK, "read"),
+            Err(error) => text(StatusCode::REQUEST_TIMEOUT, error.to_string()),
+        }
+    })
+    .await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234").await.unwrap();
     let answer = rest(&mut stream).await;
@@ -140,7 +139,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 #[tokio::test]
 async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     let (ended, mut has_ended) = mpsc::unbounded_channel();
-    let address = serve(Patience { answer: SOON, ..PATIENT }, None, move |_, _| {
+    let address = serve(HttpTimeouts { answer: SOON, ..PATIENT }, None, move |_, _| {
         let ended = ended.clone();
         async move {
             let endless = stream::repeat_with(|| Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[7; 65536]))));
@@ -162,7 +161,7 @@ async fn thousands_of_ranges_cost_no_more_than_one_answer() {
     static SENT: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     let address = serve(PATIENT, None, async |request: Request<RequestBody>, _| {
         let bytes = Bytes::from(vec![7; 50_000]);
-        let content = Content { length: 50_000, etag: "tag".into(), content_type: "x/y" };
+        let content = ServedContent { length: 50_000, etag: "tag".into(), content_type: "x/y" };
         answer_bytes(&Method::GET, request.headers(), &content, &[bytes]).map(|body| {
             Observed::boxed(body, |bytes, _| SENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(bytes))
         })
@@ -186,7 +185,10 @@ async fn thousands_of_ranges_cost_no_more_than_one_answer() {
 }
 
 /// A connection over which HTTP/2 was agreed on, and nothing was said yet.
-async fn agreed_on_http2(patience: Patience, body: fn() -> ResponseBody) -> tokio_rustls::client::TlsStream<TcpStream> {
+async fn agreed_on_http2(
+    patience: HttpTimeouts,
+    body: fn() -> ResponseBody,
+) -> tokio_rustls::client::TlsStream<TcpStream> {
     use rustls::pki_types::{CertificateDer, pem::PemObject as _};
     let folder = tempfile::tempdir().unwrap();
     let data = DataDir::open(folder.path()).unwrap();
@@ -205,7 +207,7 @@ async fn agreed_on_http2(patience: Patience, body: fn() -> ResponseBody) -> toki
 
 /// A client of HTTP/2, and the end of its connection.
 async fn http2(
-    patience: Patience,
+    patience: HttpTimeouts,
     window: u32,
     body: fn() -> ResponseBody,
 ) -> (hyper::client::conn::http2::SendRequest<http_body_util::Empty<Bytes>>, tokio::task::JoinHandle<()>) {
@@ -224,7 +226,7 @@ fn ask() -> Request<http_body_util::Empty<Bytes>> {
 #[tokio::test]
 async fn an_http2_client_that_asks_nothing_gives_its_place_back() {
     let (mut sender, ended) =
-        http2(Patience { idle: IDLE, ..PATIENT }, 65_535, || crate::http::body::full("hello")).await;
+        http2(HttpTimeouts { idle: IDLE, ..PATIENT }, 65_535, || crate::http::body::full("hello")).await;
     let answer = sender.send_request(ask()).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
     timeout(PATIENCE, ended).await.expect("the server ends it").unwrap();
@@ -235,7 +237,7 @@ async fn an_http2_client_that_asks_nothing_gives_its_place_back() {
 async fn an_http2_client_that_only_pings_gives_its_place_back() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     const PING: [u8; 17] = *b"\0\0\x08\x06\0\0\0\0\0 a ping ";
-    let patience = Patience { idle: IDLE, answer: IDLE, ..PATIENT };
+    let patience = HttpTimeouts { idle: IDLE, answer: IDLE, ..PATIENT };
     let stream = agreed_on_http2(patience, || crate::http::body::full("hello")).await;
     let (from, mut to) = tokio::io::split(stream);
     to.write_all(PREFACE).await.unwrap();
@@ -277,7 +279,7 @@ async fn an_http2_client_that_only_pings_gives_its_place_back() {
 /// As a watch on which nothing happens: longer than every patience, and whole.
 #[tokio::test]
 async fn an_http2_answer_that_has_nothing_to_say_for_long_is_not_ended() {
-    let patience = Patience { idle: IDLE, answer: SOON, ..PATIENT };
+    let patience = HttpTimeouts { idle: IDLE, answer: SOON, ..PATIENT };
     let (mut sender, ended) = http2(patience, 65_535, || {
         let rare = stream::unfold(0, |sent| async move {
             tokio::time::sleep(IDLE * 2).await;
@@ -294,7 +296,7 @@ async fn an_http2_answer_that_has_nothing_to_say_for_long_is_not_ended() {
 /// Its window is full, and it opens it no more, while the connection itself takes everything.
 #[tokio::test]
 async fn an_http2_client_that_allows_nothing_of_its_answer_is_cut_off() {
-    let (mut sender, ended) = http2(Patience { answer: SOON, ..PATIENT }, 1000, || {
+    let (mut sender, ended) = http2(HttpTimeouts { answer: SOON, ..PATIENT }, 1000, || {
         let endless = stream::repeat_with(|| Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[7; 1000]))));
         StreamBody::new(endless).boxed_unsync()
     })
@@ -318,7 +320,7 @@ where
     let standings =
         Standings::new(
             move |client| {
-                if client == host { Standing::Known(vec!["host".into()]) } else { Standing::Stranger }
+                if client == host { ClientClass::Known(vec!["host".into()]) } else { ClientClass::Stranger }
             },
         );
     serve_in(FEW, standings, PATIENT, (listener, None), handler);

@@ -7,11 +7,11 @@ use std::sync::{
 use std::time::Duration;
 
 use firesteel_dhcp::{CommitId, LeaseChange};
-use firesteel_store::{HighWater, Spending, StoreRoom, disk_is_full};
+use firesteel_store::{HighWater, ReserveUse, StoreRoom, disk_is_full};
 use rusqlite::{Connection, Transaction, params};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Job, SCHEMA_VERSION};
+use super::{LeaseCommit, SCHEMA_VERSION};
 
 /// Commits in one transaction; more would make the first of them wait for the last.
 const BATCH_MAX: usize = 256;
@@ -31,7 +31,7 @@ pub(super) struct LeaseWriter {
 
 impl LeaseWriter {
     /// Runs until the other side is gone.
-    pub(super) fn run(mut self, queue: &mpsc::Receiver<Job>, answers: &UnboundedSender<(CommitId, bool)>) {
+    pub(super) fn run(mut self, queue: &mpsc::Receiver<LeaseCommit>, answers: &UnboundedSender<(CommitId, bool)>) {
         loop {
             let first = match queue.recv_timeout(PROBED_EVERY) {
                 Ok(first) => first,
@@ -56,7 +56,7 @@ impl LeaseWriter {
     }
 
     /// Writes what there is room for; which of the changes are durable.
-    fn store(&mut self, batch: Vec<Job>) -> Vec<(CommitId, bool)> {
+    fn store(&mut self, batch: Vec<LeaseCommit>) -> Vec<(CommitId, bool)> {
         let (jobs, refused) = self.sort_out(batch);
         let mut answers: Vec<(CommitId, bool)> = refused.iter().map(|job| (job.id, false)).collect();
         if !refused.is_empty() {
@@ -65,7 +65,7 @@ impl LeaseWriter {
         if jobs.is_empty() {
             return answers;
         }
-        let is_reserved = jobs.iter().any(|job| job.spending == Spending::Reserved);
+        let is_reserved = jobs.iter().any(|job| job.spending == ReserveUse::Reserved);
         let written = loop {
             match write_batch(&mut self.connection, &jobs) {
                 Err(error) if disk_is_full(&error) && is_reserved && self.release() => {}
@@ -83,10 +83,10 @@ impl LeaseWriter {
     }
 
     /// What is written, and what is not for want of room.
-    fn sort_out(&self, batch: Vec<Job>) -> (Vec<Job>, Vec<Job>) {
+    fn sort_out(&self, batch: Vec<LeaseCommit>) -> (Vec<LeaseCommit>, Vec<LeaseCommit>) {
         let Some(room) = &self.room else { return (batch, Vec::new()) };
         let is_short = !room.admits(LEASE_PAGES_BYTES);
-        batch.into_iter().partition(|job| !is_short || job.spending == Spending::Reserved)
+        batch.into_iter().partition(|job| !is_short || job.spending == ReserveUse::Reserved)
     }
 
     /// Tries to write something that says nothing, if the last lease could not be written.
@@ -115,7 +115,7 @@ impl LeaseWriter {
     }
 }
 
-fn write_batch(connection: &mut Connection, batch: &[Job]) -> rusqlite::Result<()> {
+fn write_batch(connection: &mut Connection, batch: &[LeaseCommit]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for change in batch.iter().flat_map(|job| &job.changes) {
         write(&transaction, change)?;

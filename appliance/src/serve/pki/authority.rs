@@ -17,8 +17,8 @@
 //!
 //! No clock ends a CA. It may be wrong by years, and what an end takes away is gone for each disk and kubeconfig that
 //! trusts the old CA alone; which ones do is not known here. The clock has certificates renewed, with the same keys
-//! ([`Care`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key is
-//! then put aside as `NAME.key.retired`, until the next end: [`Book::undo`] takes it back.
+//! ([`CaUpkeep`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key
+//! is then put aside as `NAME.key.retired`, until the next end: [`AuthorityBook::undo`] takes it back.
 //!
 //! What there is stands in one file, `pki/authorities.json`, which is replaced whole; keys lie beside it.
 
@@ -31,8 +31,8 @@ use ring::digest;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BACKDATE, MadeFor,
-    care::{Care, Renewal},
+    BACKDATE, CertificateRecord,
+    ca_upkeep::{CaUpkeep, Renewal},
     key, set_validity,
 };
 use crate::serve::data_dir::DataDir;
@@ -44,30 +44,35 @@ const COMMON_NAME: &str = "Firesteel appliance CA";
 const PAST_MAX: usize = 8;
 
 /// A CA that is not rotated.
-pub(crate) struct Authority {
+pub(crate) struct CertificateAuthority {
     /// Its certificate.
     pub(crate) pem: String,
     pub(crate) issuer: Issuer<'static, KeyPair>,
 }
 
 /// Loads or makes a CA: its key stays, its certificate is made anew when the clock says that it must.
-pub(crate) fn authority(data: &DataDir, name: &str, common_name: &str, now: Timestamp) -> anyhow::Result<Authority> {
+pub(crate) fn authority(
+    data: &DataDir,
+    name: &str,
+    common_name: &str,
+    now: Timestamp,
+) -> anyhow::Result<CertificateAuthority> {
     let [key_file, file, made_file] = ["key", "crt", "json"].map(|extension| format!("pki/{name}.{extension}"));
     let key = key(data, &key_file)?;
     let made = validity(now)?;
     let params = ca_params(common_name, &made, 0)?;
-    let fits = MadeFor::read(data, &made_file).is_some_and(|made| made.fits(now));
+    let fits = CertificateRecord::read(data, &made_file).is_some_and(|made| made.fits(now));
     if !fits || !data.path(&file).exists() {
         let certificate = params.self_signed(&key).with_context(|| format!("signing {file}"))?;
         data.write(&file, certificate.pem().as_bytes())?;
         data.write(&made_file, &serde_json::to_vec(&made)?)?;
     }
-    Ok(Authority { pem: data.read_text(&file)?, issuer: Issuer::new(params, key) })
+    Ok(CertificateAuthority { pem: data.read_text(&file)?, issuer: Issuer::new(params, key) })
 }
 
 /// The CAs that sign for the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Book {
+pub(super) struct AuthorityBook {
     pub(super) current: Generation,
     /// During an overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,12 +92,12 @@ pub(super) struct Book {
 pub(super) struct Generation {
     number: u32,
     pub(super) pem: String,
-    pub(super) made: MadeFor,
+    pub(super) made: CertificateRecord,
 }
 
 /// What was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakenBack {
+pub enum UndoneRotation {
     /// The end of an overlap: both CAs are trusted again.
     End,
     /// The beginning of one: the CA is the only one, as before.
@@ -101,7 +106,7 @@ pub enum TakenBack {
 
 /// Why nothing is taken back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotTakenBack {
+pub enum UndoRotationError {
     #[error("no rotation of the CA is under way, and none has ended whose old CA is still there")]
     Nothing,
     #[error("the old CA cannot be taken back: its key is gone; put it back as {file} from a copy of the folder")]
@@ -124,7 +129,7 @@ impl Generation {
         Self::sign(data, self.number, made)
     }
 
-    fn sign(data: &DataDir, number: u32, made: MadeFor) -> anyhow::Result<Self> {
+    fn sign(data: &DataDir, number: u32, made: CertificateRecord) -> anyhow::Result<Self> {
         let key = key(data, &key_file(number))?;
         let params = ca_params(&common_name(number), &made, path_length(number))?;
         let certificate = params.self_signed(&key).context("signing a CA")?;
@@ -143,20 +148,20 @@ impl Generation {
     }
 }
 
-impl Book {
+impl AuthorityBook {
     /// Reads what there is, makes what is missing, and does what the clock says. `years`: the age at which a rotation
     /// begins.
     pub(super) fn open(data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<Self> {
         let stored: Option<Self> = if data.path(BOOK).exists() {
             Some(serde_json::from_str(&data.read_text(BOOK)?).with_context(|| format!("reading {BOOK}"))?)
         } else {
-            Self::before_generations(data)?
+            Self::legacy_authority(data)?
         };
         let mut book = match stored.clone() {
             Some(book) => book,
             None => Self::of(Generation::make(data, 1, now)?),
         };
-        book.mind(data, years, now)?;
+        book.check_generations(data, years, now)?;
         if stored.as_ref() != Some(&book) {
             book.store(data)?;
         }
@@ -168,8 +173,9 @@ impl Book {
     }
 
     /// As earlier versions left it: one CA, its certificate and what that was made for in files.
-    fn before_generations(data: &DataDir) -> anyhow::Result<Option<Self>> {
-        let Some(made) = MadeFor::read(data, "pki/ca.json").filter(|_| data.path("pki/ca.crt").exists()) else {
+    fn legacy_authority(data: &DataDir) -> anyhow::Result<Option<Self>> {
+        let Some(made) = CertificateRecord::read(data, "pki/ca.json").filter(|_| data.path("pki/ca.crt").exists())
+        else {
             return Ok(None);
         };
         Ok(Some(Self::of(Generation { number: 1, pem: data.read_text("pki/ca.crt")?, made })))
@@ -179,9 +185,9 @@ impl Book {
         Self { current, next: None, retired: None, taken_back: 0, past: Vec::new() }
     }
 
-    fn mind(&mut self, data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<()> {
+    fn check_generations(&mut self, data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<()> {
         let next = self.next.as_ref().map(|next| &next.made);
-        let Care { renews_next, renewal, begins } = Care::of(&self.current.made, next, years, now)?;
+        let CaUpkeep { renews_next, renewal, begins } = CaUpkeep::of(&self.current.made, next, years, now)?;
         if renews_next && let Some(next) = &mut self.next {
             let made = Generation::make(data, next.number, now)?;
             let replaced = std::mem::replace(next, made);
@@ -236,25 +242,25 @@ impl Book {
         data: &DataDir,
         years: u8,
         now: Timestamp,
-    ) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
+    ) -> anyhow::Result<Result<UndoneRotation, UndoRotationError>> {
         if self.next.is_some() { self.undo_beginning(data, years, now) } else { self.undo_end(data) }
     }
 
-    fn undo_end(&mut self, data: &DataDir) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
-        let Some(old) = self.retired.clone() else { return Ok(Err(NotTakenBack::Nothing)) };
+    fn undo_end(&mut self, data: &DataDir) -> anyhow::Result<Result<UndoneRotation, UndoRotationError>> {
+        let Some(old) = self.retired.clone() else { return Ok(Err(UndoRotationError::Nothing)) };
         let (key, aside) = (data.path(&key_file(old.number)), data.path(&retired_file(old.number)));
         // A process that was killed in the middle may have given it its name already, or not yet another one.
         if aside.exists() {
             std::fs::rename(&aside, &key).with_context(|| format!("giving {} its name again", aside.display()))?;
         } else if !key.exists() {
-            return Ok(Err(NotTakenBack::NoKey { file: retired_file(old.number) }));
+            return Ok(Err(UndoRotationError::NoKey { file: retired_file(old.number) }));
         }
         self.past.retain(|pem| *pem != old.pem);
         self.next = Some(std::mem::replace(&mut self.current, old));
         self.retired = None;
         self.store(data)?;
         tracing::info!(number = self.current.number, "the old CA is trusted again, beside the new one");
-        Ok(Ok(TakenBack::End))
+        Ok(Ok(UndoneRotation::End))
     }
 
     fn undo_beginning(
@@ -262,18 +268,18 @@ impl Book {
         data: &DataDir,
         years: u8,
         now: Timestamp,
-    ) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
-        if Care::of(&self.current.made, None, years, now)?.begins {
-            return Ok(Err(NotTakenBack::Due));
+    ) -> anyhow::Result<Result<UndoneRotation, UndoRotationError>> {
+        if CaUpkeep::of(&self.current.made, None, years, now)?.begins {
+            return Ok(Err(UndoRotationError::Due));
         }
-        let Some(next) = self.next.take() else { return Ok(Err(NotTakenBack::Nothing)) };
+        let Some(next) = self.next.take() else { return Ok(Err(UndoRotationError::Nothing)) };
         let number = next.number;
         self.taken_back = self.taken_back.max(number);
         self.remember(next.pem);
         self.store(data)?;
         remove(&data.path(&key_file(number)));
         tracing::info!(number, "the rotation of the CA is taken back: the CA is the only one");
-        Ok(Ok(TakenBack::Beginning))
+        Ok(Ok(UndoneRotation::Beginning))
     }
 
     fn remember(&mut self, pem: String) {
@@ -296,7 +302,8 @@ impl Book {
         let Some(next) = &self.next else { return Ok(None) };
         let number = self.current.number;
         let until = self.current.made.not_after.min(next.made.not_after);
-        let made = MadeFor { not_after: until, not_before: next.made.not_before, ..MadeFor::default() };
+        let made =
+            CertificateRecord { not_after: until, not_before: next.made.not_before, ..CertificateRecord::default() };
         let mut params = ca_params(&common_name(number), &made, 0)?;
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key(data, &key_file(number))?, &next.issuer(data)?);
@@ -333,12 +340,12 @@ fn path_length(number: u32) -> u8 {
     u8::from(number > 1)
 }
 
-pub(super) fn validity(now: Timestamp) -> anyhow::Result<MadeFor> {
+pub(super) fn validity(now: Timestamp) -> anyhow::Result<CertificateRecord> {
     let not_after = now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp();
-    Ok(MadeFor { not_before: now - BACKDATE, not_after, ..MadeFor::default() })
+    Ok(CertificateRecord { not_before: now - BACKDATE, not_after, ..CertificateRecord::default() })
 }
 
-fn ca_params(common_name: &str, made: &MadeFor, path_length: u8) -> anyhow::Result<CertificateParams> {
+fn ca_params(common_name: &str, made: &CertificateRecord, path_length: u8) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);

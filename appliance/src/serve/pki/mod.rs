@@ -8,7 +8,7 @@
 //! right. All of it happens while the process serves ([`Pki::renew`]).
 
 mod authority;
-mod care;
+mod ca_upkeep;
 mod server;
 
 use std::{
@@ -18,7 +18,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_runtime::{Bundle, Trust};
+use firesteel_runtime::{Trust, TrustBundle};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use ring::digest;
@@ -27,11 +27,11 @@ use rustls::{
 };
 
 use super::data_dir::DataDir;
-use authority::Book;
+use authority::AuthorityBook;
 pub(crate) use authority::authority;
-pub use authority::{NotTakenBack, TakenBack};
-pub use server::Names;
+pub use authority::{UndoRotationError, UndoneRotation};
 use server::Reloaded;
+pub use server::ServerNames;
 
 /// Age of the CA at which its rotation begins, two years before its end (S1-3.3).
 pub const CA_YEARS_DEFAULT: u8 = 8;
@@ -49,33 +49,33 @@ pub struct Pki {
     /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
     pub server: Arc<ServerConfig>,
     trust: Trust,
-    inner: Arc<Inner>,
+    inner: Arc<PkiState>,
 }
 
-struct Inner {
+struct PkiState {
     data: DataDir,
-    names: Names,
+    names: ServerNames,
     ca_years: u8,
     key: KeyPair,
     resolver: Arc<Reloaded>,
     /// What is on disk is changed by one at a time.
-    held: Mutex<Held>,
+    held: Mutex<SigningChain>,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for PkiState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inner").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("PkiState").field("names", &self.names).finish_non_exhaustive()
     }
 }
 
-struct Held {
-    book: Book,
+struct SigningChain {
+    book: AuthorityBook,
     chain: Vec<CertificateDer<'static>>,
 }
 
 /// How the CA is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaState {
+pub struct CaStatus {
     /// When the CA ends that signs for the server.
     pub ends: Timestamp,
     /// When the one ends that takes its place, during an overlap.
@@ -87,7 +87,7 @@ pub struct CaState {
 /// What a certificate was made for; kept beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-struct MadeFor {
+struct CertificateRecord {
     /// None for the CA.
     addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +99,7 @@ struct MadeFor {
     not_after: Timestamp,
 }
 
-impl MadeFor {
+impl CertificateRecord {
     fn read(data: &DataDir, name: &str) -> Option<Self> {
         serde_json::from_str(&data.read_text(name).ok()?).ok()
     }
@@ -120,7 +120,7 @@ impl Pki {
     /// # Errors
     /// When a file can be neither read nor written, or does not hold what it should.
     pub fn open(data: &DataDir, addresses: &[IpAddr], now: Timestamp) -> anyhow::Result<Self> {
-        let names = Names { addresses: addresses.to_vec(), names: Vec::new() };
+        let names = ServerNames { addresses: addresses.to_vec(), names: Vec::new() };
         Self::open_for(data, names, CA_YEARS_DEFAULT, now)
     }
 
@@ -128,18 +128,24 @@ impl Pki {
     ///
     /// # Errors
     /// As [`Pki::open`].
-    pub fn open_for(data: &DataDir, names: Names, ca_years: u8, now: Timestamp) -> anyhow::Result<Self> {
+    pub fn open_for(data: &DataDir, names: ServerNames, ca_years: u8, now: Timestamp) -> anyhow::Result<Self> {
         let key = key(data, "pki/server.key")?;
         let pin = digest::digest(&digest::SHA256, &key.subject_public_key_info());
-        let book = Book::open(data, ca_years, now)?;
+        let book = AuthorityBook::open(data, ca_years, now)?;
         let chain = server::chain(data, &names, now, &book, &key)?;
         let resolver = Arc::new(Reloaded::new(chain.clone(), &key)?);
         let certificates: Arc<Reloaded> = Arc::clone(&resolver);
         let mut server = server_config()?.with_no_client_auth().with_cert_resolver(certificates);
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let trust = Trust::new(trusted(&book));
-        let inner =
-            Inner { data: data.clone(), names, ca_years, key, resolver, held: Mutex::new(Held { book, chain }) };
+        let inner = PkiState {
+            data: data.clone(),
+            names,
+            ca_years,
+            key,
+            resolver,
+            held: Mutex::new(SigningChain { book, chain }),
+        };
         Ok(Self {
             ca_file: data.path("pki/ca.crt"),
             pin_sha256: hex::encode(pin),
@@ -173,10 +179,10 @@ impl Pki {
 
     /// How the CA is.
     #[must_use]
-    pub fn ca_state(&self) -> CaState {
+    pub fn ca_state(&self) -> CaStatus {
         let held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
         let next = held.book.next.as_ref().map(|next| &next.made);
-        CaState {
+        CaStatus {
             ends: held.book.current.made.not_after,
             next_ends: next.map(|made| made.not_after),
             begun: next.map(|made| made.not_before + BACKDATE),
@@ -211,7 +217,7 @@ impl Pki {
     ///
     /// # Errors
     /// As [`Pki::open`].
-    pub fn undo(&self, now: Timestamp) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
+    pub fn undo(&self, now: Timestamp) -> anyhow::Result<Result<UndoneRotation, UndoRotationError>> {
         let years = self.inner.ca_years;
         self.change(now, |book, data| book.undo(data, years, now))
     }
@@ -219,20 +225,20 @@ impl Pki {
     fn change<R>(
         &self,
         now: Timestamp,
-        change: impl FnOnce(&mut Book, &DataDir) -> anyhow::Result<R>,
+        change: impl FnOnce(&mut AuthorityBook, &DataDir) -> anyhow::Result<R>,
     ) -> anyhow::Result<R> {
-        let Inner { data, names, ca_years, key, resolver, held } = &*self.inner;
+        let PkiState { data, names, ca_years, key, resolver, held } = &*self.inner;
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut book = Book::open(data, *ca_years, now)?;
+        let mut book = AuthorityBook::open(data, *ca_years, now)?;
         let changed = change(&mut book, data)?;
         // What it left is written out, `pki/ca.crt` too.
-        let book = Book::open(data, *ca_years, now)?;
+        let book = AuthorityBook::open(data, *ca_years, now)?;
         let is_other = book != held.book;
         let chain = server::chain(data, names, now, &book, key)?;
         // The certificate in the middle is signed anew each time.
         if is_other || chain.first() != held.chain.first() {
             resolver.set(chain.clone(), key)?;
-            *held = Held { book, chain };
+            *held = SigningChain { book, chain };
             self.trust.set(trusted(&held.book));
             tracing::info!("other certificates are served from now on");
         }
@@ -251,8 +257,8 @@ impl Pki {
     }
 }
 
-fn trusted(book: &Book) -> Bundle {
-    Bundle { current: book.bundle(), past: book.past.clone() }
+fn trusted(book: &AuthorityBook) -> TrustBundle {
+    TrustBundle { current: book.bundle(), past: book.past.clone() }
 }
 
 /// When a certificate ends, as it says itself.
@@ -276,7 +282,7 @@ fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
     KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
 }
 
-fn set_validity(params: &mut CertificateParams, made: &MadeFor) -> anyhow::Result<()> {
+fn set_validity(params: &mut CertificateParams, made: &CertificateRecord) -> anyhow::Result<()> {
     let date = |at: Timestamp| -> anyhow::Result<_> {
         let day = at.to_zoned(TimeZone::UTC);
         Ok(rcgen::date_time_ymd(i32::from(day.year()), u8::try_from(day.month())?, u8::try_from(day.day())?))

@@ -14,7 +14,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-use super::{MadeFor, authority::Book, set_validity};
+use super::{CertificateRecord, authority::AuthorityBook, set_validity};
 use crate::serve::data_dir::DataDir;
 
 const SERVER_DAYS: i64 = 365;
@@ -26,13 +26,13 @@ const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
 /// By what the server is called.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ServerNames {
     pub addresses: Vec<IpAddr>,
     /// DNS names beside `localhost`.
     pub names: Vec<String>,
 }
 
-impl Names {
+impl ServerNames {
     fn sorted(&self) -> Self {
         let (mut addresses, mut names) = (self.addresses.clone(), self.names.clone());
         addresses.sort_unstable();
@@ -76,13 +76,13 @@ fn certified(chain: Vec<CertificateDer<'static>>, key: &KeyPair) -> anyhow::Resu
 /// The server's certificate and what leads to a CA; made anew where the stored one does not fit.
 pub(super) fn chain(
     data: &DataDir,
-    names: &Names,
+    names: &ServerNames,
     now: Timestamp,
-    book: &Book,
+    book: &AuthorityBook,
     server_key: &KeyPair,
 ) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let Names { addresses, names } = names.sorted();
-    let wanted = MadeFor {
+    let ServerNames { addresses, names } = names.sorted();
+    let wanted = CertificateRecord {
         addresses,
         names,
         issuer: book.current.fingerprint(),
@@ -90,8 +90,10 @@ pub(super) fn chain(
         not_after: now + SignedDuration::from_hours(24 * SERVER_DAYS),
     };
     // One that ends too late was made by a clock that was ahead.
-    let is_good = |made: MadeFor| made.is_for(&wanted) && made.fits(now) && made.not_after <= wanted.not_after + SLACK;
-    let fits = MadeFor::read(data, "pki/server.json").is_some_and(is_good) && data.path("pki/server.crt").exists();
+    let is_good =
+        |made: CertificateRecord| made.is_for(&wanted) && made.fits(now) && made.not_after <= wanted.not_after + SLACK;
+    let fits =
+        CertificateRecord::read(data, "pki/server.json").is_some_and(is_good) && data.path("pki/server.crt").exists();
     if !fits {
         let dns = ["localhost".to_owned()].into_iter().chain(wanted.names.iter().cloned());
         let mut params = CertificateParams::new(dns.collect::<Vec<_>>()).context("naming the server")?;

@@ -172,7 +172,7 @@ fn a_rotation_begins_at_eight_years_and_no_clock_ends_it() {
     // Another age, by the settings.
     let directory = tempfile::tempdir().unwrap();
     let data = DataDir::open(directory.path()).unwrap();
-    let early = Pki::open_for(&data, Names::default(), 1, now).unwrap();
+    let early = Pki::open_for(&data, ServerNames::default(), 1, now).unwrap();
     early.renew(now + years(1) + SignedDuration::from_hours(24 * 10)).unwrap();
     assert!(early.ca_state().next_ends.is_some());
 }
@@ -194,10 +194,10 @@ fn two_starts_with_a_wrong_clock_end_no_ca() {
         assert!(taken, "as OpenSSL sees it, which minds when a CA begins and ends");
     }
     // What the wrong clock began is taken back.
-    assert_eq!(pki.undo(now).unwrap(), Ok(TakenBack::Beginning));
+    assert_eq!(pki.undo(now).unwrap(), Ok(UndoneRotation::Beginning));
     assert_eq!((pki.ca_state().next_ends, certificates(&pki.ca_pem()).len()), (None, 1));
     assert!(takes(&pki, &old, now));
-    assert_eq!(pki.undo(now).unwrap(), Err(NotTakenBack::Nothing));
+    assert_eq!(pki.undo(now).unwrap(), Err(UndoRotationError::Nothing));
 }
 
 /// What is handed out under a clock that is ahead holds when it is right again.
@@ -220,7 +220,7 @@ fn an_end_is_taken_back_and_so_is_a_beginning() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     let (pki, data, _directory) = pki_at(now);
     let old = certificates(&pki.ca_pem())[0].clone();
-    assert_eq!(pki.undo(now).unwrap(), Err(NotTakenBack::Nothing));
+    assert_eq!(pki.undo(now).unwrap(), Err(UndoRotationError::Nothing));
     pki.rotate(now).unwrap();
     let (begun, bundle) = (pki.ca_state(), pki.ca_pem());
     let new = certificates(&bundle)[0].clone();
@@ -228,14 +228,14 @@ fn an_end_is_taken_back_and_so_is_a_beginning() {
     assert!(!takes(&pki, &old, now) && !data.path("pki/ca.key").exists());
     assert_eq!(data.path("pki/ca.key.retired").metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
-    assert_eq!(pki.undo(now).unwrap(), Ok(TakenBack::End));
+    assert_eq!(pki.undo(now).unwrap(), Ok(UndoneRotation::End));
     assert_eq!((pki.ca_state(), pki.ca_pem()), (begun, bundle), "the overlap is as it was");
     assert!(takes(&pki, &old, now) && takes(&pki, &new, now));
     assert!(data.path("pki/ca.key").exists() && !data.path("pki/ca.key.retired").exists());
     let again = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
     assert!(takes(&again, &old, now) && takes(&again, &new, now), "after a restart");
 
-    assert_eq!(again.undo(now).unwrap(), Ok(TakenBack::Beginning));
+    assert_eq!(again.undo(now).unwrap(), Ok(UndoneRotation::Beginning));
     assert!(takes(&again, &old, now) && !takes(&again, &new, now));
     assert!(!data.path("pki/ca-2.key").exists(), "no client was given the new one alone");
     // The next one is another CA, by another name.
@@ -250,7 +250,7 @@ fn an_end_is_taken_back_and_so_is_a_beginning() {
     assert_eq!(left, [false, false, false, true, true]);
     std::fs::remove_file(data.path("pki/ca-3.key.retired")).unwrap();
     let file = "pki/ca-3.key.retired".to_owned();
-    assert_eq!(again.undo(now).unwrap(), Err(NotTakenBack::NoKey { file }), "an owner who removed it meant it");
+    assert_eq!(again.undo(now).unwrap(), Err(UndoRotationError::NoKey { file }), "an owner who removed it meant it");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_rotation_that_is_due_is_not_taken_back() {
     let (pki, _data, _directory) = pki_at(now);
     let late = now + years(9);
     pki.renew(late).unwrap();
-    assert_eq!(pki.undo(late).unwrap(), Err(NotTakenBack::Due));
+    assert_eq!(pki.undo(late).unwrap(), Err(UndoRotationError::Due));
     assert!(pki.ca_state().next_ends.is_some());
 }
 
@@ -275,7 +275,7 @@ fn a_ca_that_a_clock_ended_under_an_earlier_version_is_taken_back() {
     let book: serde_json::Value = serde_json::from_str(&data.read_text("pki/authorities.json").unwrap()).unwrap();
     assert!(book["retired"].is_object() && book.get("taken_back").is_none(), "{book}");
     let upgraded = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
-    assert_eq!(upgraded.undo(now).unwrap(), Ok(TakenBack::End));
+    assert_eq!(upgraded.undo(now).unwrap(), Ok(UndoneRotation::End));
     assert!(takes(&upgraded, &old, now));
 }
 

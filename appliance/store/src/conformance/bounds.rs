@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{Backend, create, delete, key, kind};
+use super::{ConformanceBackend, create, delete, key, kind};
 use crate::{
-    Allowance, AllowanceScope, CommitError, CommitTerms, GroupResource, HistoryLimits, Key, Measure, Op, Range,
-    Revision, Spending, Store, Usage, WatchError,
+    AllowanceScope, CommitError, CommitTerms, GroupResource, HistoryLimits, ListRange, Measure, ObjectKey, Op,
+    QuotaAllowance, ReserveUse, Revision, Store, StoredUsage, WatchError,
 };
 
 const LIMITS: HistoryLimits = HistoryLimits { bytes: 20_000, revisions: 50 };
@@ -22,10 +22,10 @@ async fn settled(store: &Store) {
     store.usage("").await.unwrap();
 }
 
-pub(super) async fn a_history_stays_within_its_limits(backend: &impl Backend) {
+pub(super) async fn a_history_stays_within_its_limits(backend: &impl ConformanceBackend) {
     let (hosts, claims) = (kind("hosts"), kind("claims"));
     let mut store = backend.open();
-    let other = Op::Create { key: Key::new(&claims, "", "c"), value: "1".into() };
+    let other = Op::Create { key: ObjectKey::new(&claims, "", "c"), value: "1".into() };
     let first = store.commit(other, vec![]).await.unwrap();
     let mut at = store.commit(create("a", "1"), vec![]).await.unwrap();
     for reopened in [false, true] {
@@ -56,24 +56,24 @@ pub(super) async fn a_history_stays_within_its_limits(backend: &impl Backend) {
         assert!(matches!(gone, Err(WatchError::Compacted { oldest }) if oldest > at), "{gone:?}");
         store.watch(&claims, first).await.unwrap();
         store.watch(&hosts, store.current()).await.unwrap();
-        let page = store.list(Range::all(&hosts), 9).await.unwrap();
+        let page = store.list(ListRange::all(&hosts), 9).await.unwrap();
         assert_eq!(page.items.iter().map(|host| host.revision).collect::<Vec<_>>(), [at], "what stands stays");
     }
 }
 
-fn allowance(measure: Measure, scope: AllowanceScope, most: u64) -> Allowance {
-    Allowance { quota: "q".into(), word: "w".into(), measure, scope, most }
+fn allowance(measure: Measure, scope: AllowanceScope, most: u64) -> QuotaAllowance {
+    QuotaAllowance { quota: "q".into(), word: "w".into(), measure, scope, most }
 }
 
-fn within(allowance: Allowance) -> CommitTerms {
-    CommitTerms { spending: Spending::Ordinary, allowances: vec![allowance] }
+fn within(allowance: QuotaAllowance) -> CommitTerms {
+    CommitTerms { spending: ReserveUse::Ordinary, allowances: vec![allowance] }
 }
 
 fn named(number: usize, bytes: usize) -> Op {
     Op::Create { key: key(&format!("n{number}")), value: vec![b'x'; bytes].into() }
 }
 
-pub(super) async fn no_more_is_stored_than_is_allowed(backend: &impl Backend) {
+pub(super) async fn no_more_is_stored_than_is_allowed(backend: &impl ConformanceBackend) {
     let mut store = backend.open();
     let five = allowance(Measure::Objects, AllowanceScope::Only(kind("hosts")), 5);
     let mut writes = tokio::task::JoinSet::new();
@@ -92,7 +92,8 @@ pub(super) async fn no_more_is_stored_than_is_allowed(backend: &impl Backend) {
 
     drop(store);
     store = backend.open();
-    let stored = async |op: Op, allowance: &Allowance| store.commit_on(within(allowance.clone()), op, vec![]).await;
+    let stored =
+        async |op: Op, allowance: &QuotaAllowance| store.commit_on(within(allowance.clone()), op, vec![]).await;
     assert!(stored(named(20, 10), &five).await.is_err(), "it is counted after a start");
     let sixty = allowance(Measure::Bytes, AllowanceScope::AllBut([kind("records")].into()), 60);
     assert!(stored(named(20, 11), &sixty).await.is_err());
@@ -102,21 +103,22 @@ pub(super) async fn no_more_is_stored_than_is_allowed(backend: &impl Backend) {
     let shorter = stored(longer(9), &sixty).await.unwrap();
     stored(delete("n20", shorter, "a long last state of it"), &sixty).await.unwrap();
     stored(named(21, 10), &sixty).await.unwrap();
-    let record = |namespace: &str| Op::Create { key: Key::new(&kind("records"), namespace, "r"), value: "long".into() };
+    let record =
+        |namespace: &str| Op::Create { key: ObjectKey::new(&kind("records"), namespace, "r"), value: "long".into() };
     stored(record("default"), &sixty).await.unwrap();
     store.commit(named(22, 5000), vec![]).await.unwrap();
 }
 
-pub(super) async fn what_stands_is_counted_by_namespace(backend: &impl Backend) {
+pub(super) async fn what_stands_is_counted_by_namespace(backend: &impl ConformanceBackend) {
     let mut store = backend.open();
     store.limit_history(LIMITS);
     let at = store.commit(create("a", "12345"), vec![]).await.unwrap();
     let at = update(&store, "a", at, 3).await;
     store.commit(create("b", "1"), vec![]).await.unwrap();
-    let away = Op::Create { key: Key::new(&kind("claims"), "away", "c"), value: "12".into() };
+    let away = Op::Create { key: ObjectKey::new(&kind("claims"), "away", "c"), value: "12".into() };
     let away = store.commit(away, vec![]).await.unwrap();
-    let counted = |objects: u64, bytes: u64| -> BTreeMap<GroupResource, Usage> {
-        [(kind("hosts"), Usage { objects, bytes })].into()
+    let counted = |objects: u64, bytes: u64| -> BTreeMap<GroupResource, StoredUsage> {
+        [(kind("hosts"), StoredUsage { objects, bytes })].into()
     };
     for reopened in [false, true] {
         if reopened {
@@ -124,13 +126,13 @@ pub(super) async fn what_stands_is_counted_by_namespace(backend: &impl Backend) 
             store = backend.open();
         }
         assert_eq!(store.usage("default").await.unwrap(), counted(2, 4), "reopened: {reopened}");
-        assert_eq!(store.usage("away").await.unwrap()[&kind("claims")], Usage { objects: 1, bytes: 2 });
+        assert_eq!(store.usage("away").await.unwrap()[&kind("claims")], StoredUsage { objects: 1, bytes: 2 });
         assert!(store.usage("nowhere").await.unwrap().is_empty());
     }
     store.commit(delete("a", at, "1"), vec![]).await.unwrap();
     store.compact(store.current()).await.unwrap();
     assert_eq!(store.usage("default").await.unwrap(), counted(1, 1));
-    let gone = Op::Delete { key: Key::new(&kind("claims"), "away", "c"), expected: away, value: "12".into() };
+    let gone = Op::Delete { key: ObjectKey::new(&kind("claims"), "away", "c"), expected: away, value: "12".into() };
     store.commit(gone, vec![]).await.unwrap();
     assert!(store.usage("away").await.unwrap().is_empty());
     assert!(store.changed(&kind("claims")) == store.current() && store.changed(&kind("hosts")) < store.current());

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Backend, kind};
-use crate::{EventStream, GroupResource, Key, Op, Page, Range, ReadError, Revision, Store, WatchError};
+use super::{ConformanceBackend, kind};
+use crate::{
+    EventStream, GroupResource, ListPage, ListRange, ObjectKey, Op, Revision, Store, StoreReadError, WatchError,
+};
 
-fn key(kind: &GroupResource, name: &str) -> Key {
-    Key::new(kind, "default", name)
+fn key(kind: &GroupResource, name: &str) -> ObjectKey {
+    ObjectKey::new(kind, "default", name)
 }
 
 async fn create(store: &Store, kind: &GroupResource, name: &str) -> Revision {
@@ -22,8 +24,8 @@ async fn delete(store: &Store, kind: &GroupResource, name: &str, expected: Revis
     store.commit(Op::Delete { key: key(kind, name), expected, value: "last".into() }, vec![]).await.unwrap()
 }
 
-async fn list(store: &Store, kind: &GroupResource, at: Option<Revision>) -> Result<Page, ReadError> {
-    store.list(Range { at, ..Range::all(kind) }, 100).await
+async fn list(store: &Store, kind: &GroupResource, at: Option<Revision>) -> Result<ListPage, StoreReadError> {
+    store.list(ListRange { at, ..ListRange::all(kind) }, 100).await
 }
 
 /// The revisions of these events, and no others.
@@ -38,7 +40,7 @@ async fn told(mut watch: EventStream, store: &Store) -> Vec<u64> {
     revisions
 }
 
-pub(super) async fn is_compacted_by_itself(backend: &impl Backend) {
+pub(super) async fn is_compacted_by_itself(backend: &impl ConformanceBackend) {
     let mut store = backend.open();
     let (leases, hosts) = (kind("leases"), kind("hosts"));
     let follows = store.watch(&leases, Revision(0)).await.unwrap();
@@ -63,11 +65,10 @@ pub(super) async fn is_compacted_by_itself(backend: &impl Backend) {
         }
         for from in [one, six] {
             assert_eq!(store.watch(&leases, from).await.map(drop), Err(WatchError::Compacted { oldest: seven }));
-            assert!(
-                matches!(list(&store, &leases, Some(from)).await, Err(ReadError::Compacted { oldest }) if oldest == seven)
-            );
-            let counted = store.count(Range { at: Some(from), ..Range::all(&leases) }).await;
-            assert!(matches!(counted, Err(ReadError::Compacted { .. })));
+            let listed = list(&store, &leases, Some(from)).await;
+            assert!(matches!(listed, Err(StoreReadError::Compacted { oldest }) if oldest == seven));
+            let counted = store.count(ListRange { at: Some(from), ..ListRange::all(&leases) }).await;
+            assert!(matches!(counted, Err(StoreReadError::Compacted { .. })));
         }
         let since = [four.0, eight.0, last.0];
         assert_eq!(told(store.watch(&hosts, one).await.unwrap(), &store).await, [&[two.0], &since[..]].concat());
@@ -100,7 +101,7 @@ async fn recovers(store: &Store, leases: &GroupResource, held: Revision) {
     assert_eq!(store.compact_kind(&kind("unknown"), renewed).await.unwrap(), all);
 }
 
-pub(super) async fn is_compacted_in_steps(backend: &impl Backend) {
+pub(super) async fn is_compacted_in_steps(backend: &impl ConformanceBackend) {
     const LEASES: u64 = 1_100;
     let store = backend.open();
     let (leases, hosts) = (kind("leases"), kind("hosts"));
@@ -121,6 +122,6 @@ pub(super) async fn is_compacted_in_steps(backend: &impl Backend) {
     update(&store, &hosts, "a", host).await;
     assert_eq!(store.compact_kind(&leases, store.current()).await.unwrap(), last);
     assert_eq!((backend.rows(&leases), backend.rows(&hosts)), (550, 2));
-    assert_eq!(store.count(Range::all(&leases)).await.unwrap(), LEASES / 2);
+    assert_eq!(store.count(ListRange::all(&leases)).await.unwrap(), LEASES / 2);
     assert_eq!(told(store.watch(&hosts, host).await.unwrap(), &store).await, [last.0 + 1]);
 }

@@ -4,21 +4,21 @@ use bytes::Bytes;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::faults::{in_words, is_structural};
-use super::stored::{RowFound, RowHead, code, kind_id, put_sum, stored_columns};
+use super::stored_row::{RowFound, RowHead, code, kind_id, put_sum, stored_columns};
 use super::writer::Commit;
 use super::{Database, compact, integer, meta, revision, tally};
 use crate::damage::DamageBook;
 use crate::error::CommitError;
-use crate::meter::{Allowance, Measured, Meter};
-use crate::room::{ChangeBudget, Spending, StoreRoom};
-use crate::seal::Keyring;
-use crate::types::{Event, EventKind, GroupResource, Guard, Key, Op, Revision};
+use crate::meter::{Meter, MeteredChange, QuotaAllowance};
+use crate::seal::SealingKeys;
+use crate::store_room::{ChangeBudget, ReserveUse, StoreRoom};
+use crate::types::{ChangeKind, GroupResource, ObjectKey, Op, Revision, StoreEvent, WritePrecondition};
 
 /// What became of a batch.
-pub(super) struct Applied {
+pub(super) struct BatchResult {
     pub(super) start: Revision,
     pub(super) outcomes: Vec<Result<Revision, CommitError>>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<StoreEvent>,
     /// Kinds with a change of which nobody can say what was before, and the last such change.
     pub(super) cuts: Vec<(GroupResource, Revision)>,
     pub(super) current: Revision,
@@ -29,8 +29,8 @@ pub(super) fn batch(
     database: &mut Database,
     meter: &mut Meter,
     (commits, mut budget): (&[Commit], ChangeBudget),
-    counted: &mut Vec<Measured>,
-) -> rusqlite::Result<Applied> {
+    counted: &mut Vec<MeteredChange>,
+) -> rusqlite::Result<BatchResult> {
     let Database { connection, keyring, damages, room } = database;
     let keyring = keyring.as_deref();
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -58,12 +58,12 @@ pub(super) fn batch(
             outcomes.push(Err(refused));
             continue;
         }
-        if terms.spending == Spending::Ordinary && !budget.takes(op.value().len()) {
+        if terms.spending == ReserveUse::Ordinary && !budget.takes(op.value().len()) {
             outcomes.push(Err(CommitError::Full(room.as_deref().map_or_else(String::new, StoreRoom::why_refused))));
             continue;
         }
         current = Revision(current.0 + 1);
-        let Wrote { event, change, is_cut } = write(&transaction, keyring, op, previous, current)?;
+        let AppliedChange { event, change, is_cut } = write(&transaction, keyring, op, previous, current)?;
         if is_cut {
             cuts.push((event.key.kind.clone(), current));
         }
@@ -76,12 +76,12 @@ pub(super) fn batch(
         transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'revision'")?.execute([integer(current)])?;
         transaction.commit()?;
     }
-    Ok(Applied { start, outcomes, events, cuts, current })
+    Ok(BatchResult { start, outcomes, events, cuts, current })
 }
 
 /// The refusal of a change that would be judged by a damaged list: what seems to be absent may be there.
-fn broken(damages: &DamageBook, op: &Op, guards: &[Guard]) -> Option<CommitError> {
-    let mut kinds = guards.iter().map(Guard::key).chain([op.key()]).map(|key| &key.kind);
+fn broken(damages: &DamageBook, op: &Op, guards: &[WritePrecondition]) -> Option<CommitError> {
+    let mut kinds = guards.iter().map(WritePrecondition::key).chain([op.key()]).map(|key| &key.kind);
     kinds.find_map(|kind| {
         let why = damages.why_broken(kind)?;
         Some(CommitError::Damaged(format!("the list of {kind} is damaged: {why}")))
@@ -94,7 +94,7 @@ fn check_allowances(
     meter: &Meter,
     op: &Op,
     previous: Revision,
-    allowances: &[Allowance],
+    allowances: &[QuotaAllowance],
 ) -> rusqlite::Result<Result<(), CommitError>> {
     if allowances.is_empty() {
         return Ok(Ok(()));
@@ -104,13 +104,17 @@ fn check_allowances(
         .query_row([integer(previous)], |row| row.get(0))
         .optional()?;
     let replaced = replaced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-    let change = Measured::of(op.key(), op.event_kind(), op.value().len(), replaced);
+    let change = MeteredChange::of(op.key(), op.event_kind(), op.value().len(), replaced);
     let exceeded = meter.check(&change, allowances);
     Ok(if exceeded.is_empty() { Ok(()) } else { Err(CommitError::Exceeds { key: op.key().clone(), exceeded }) })
 }
 
 /// Where the object stands if the change may be made; `Revision(0)` if it does not exist.
-fn check(transaction: &Transaction<'_>, op: &Op, guards: &[Guard]) -> rusqlite::Result<Result<Revision, CommitError>> {
+fn check(
+    transaction: &Transaction<'_>,
+    op: &Op,
+    guards: &[WritePrecondition],
+) -> rusqlite::Result<Result<Revision, CommitError>> {
     for guard in guards {
         if let Err(refused) = guard.check(find(transaction, guard.key())?) {
             return Ok(Err(refused));
@@ -119,7 +123,7 @@ fn check(transaction: &Transaction<'_>, op: &Op, guards: &[Guard]) -> rusqlite::
     Ok(op.check(find(transaction, op.key())?))
 }
 
-fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
+fn find(transaction: &Transaction<'_>, key: &ObjectKey) -> rusqlite::Result<Option<Revision>> {
     transaction
         .prepare_cached(
             "SELECT revision FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4",
@@ -131,20 +135,20 @@ fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Rev
 }
 
 /// What became of a change.
-struct Wrote {
-    event: Event,
-    change: Measured,
+struct AppliedChange {
+    event: StoreEvent,
+    change: MeteredChange,
     /// What was before cannot be told in the event.
     is_cut: bool,
 }
 
 fn write(
     transaction: &Transaction<'_>,
-    keyring: Option<&Keyring>,
+    keyring: Option<&SealingKeys>,
     op: &Op,
     previous: Revision,
     current: Revision,
-) -> rusqlite::Result<Wrote> {
+) -> rusqlite::Result<AppliedChange> {
     let key = op.key();
     let sealed = match keyring.filter(|keyring| keyring.seals(key)) {
         Some(keyring) => {
@@ -176,7 +180,7 @@ fn write(
         ])?;
     let id = kind_id(transaction, &key.kind)?;
     put_sum(transaction, id, key, head, value)?;
-    if kind == EventKind::Deleted {
+    if kind == ChangeKind::Deleted {
         transaction
             .prepare_cached("DELETE FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4")?
             .execute(params![group, resource, key.namespace, key.name])?;
@@ -188,19 +192,19 @@ fn write(
             )?
             .execute(params![group, resource, key.namespace, key.name, integer(current)])?;
     }
-    tally::note(transaction, id, key, previous, if kind == EventKind::Deleted { Revision(0) } else { current })?;
-    let (previous, replaced_bytes, is_cut) = before(transaction, keyring, key, previous)?;
-    let change = Measured::of(key, kind, value.len(), replaced_bytes);
-    let event = Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous };
-    Ok(Wrote { event, change, is_cut })
+    tally::note(transaction, id, key, previous, if kind == ChangeKind::Deleted { Revision(0) } else { current })?;
+    let (previous, replaced_bytes, is_cut) = previous_value(transaction, keyring, key, previous)?;
+    let change = MeteredChange::of(key, kind, value.len(), replaced_bytes);
+    let event = StoreEvent { revision: current, kind, key: key.clone(), value: op.value().clone(), previous };
+    Ok(AppliedChange { event, change, is_cut })
 }
 
 /// What was there before a change, how long it is as it lies there, and whether it is damaged: that is to keep neither
 /// this change nor the others of its batch from being written.
-fn before(
+fn previous_value(
     transaction: &Transaction<'_>,
-    keyring: Option<&Keyring>,
-    key: &Key,
+    keyring: Option<&SealingKeys>,
+    key: &ObjectKey,
     previous: Revision,
 ) -> rusqlite::Result<(Option<Bytes>, usize, bool)> {
     if previous == Revision(0) {

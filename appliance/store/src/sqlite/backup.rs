@@ -28,7 +28,7 @@ pub struct Snapshot {
 
 /// What a restore made of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredStore {
     /// Number of the epoch that begins.
     pub epoch: usize,
     pub timeline: u32,
@@ -42,7 +42,7 @@ pub struct Restored {
 
 /// What the restorer knows.
 #[derive(Clone, Copy, Debug)]
-pub struct Restoring {
+pub struct RestoreContext {
     /// Drawn at random, not zero.
     pub timeline: u32,
     pub now_ms: i64,
@@ -86,7 +86,7 @@ pub fn revision_of(database: &Path) -> Option<Revision> {
 
 /// Makes a store of the copy in this file: judges it, brings it to the newest schema, forgets its
 /// history, and begins another epoch. When this returns, the file is on disk.
-pub fn restore(copy: &Path, how: &Restoring) -> Result<Restored, RestoreError> {
+pub fn restore(copy: &Path, how: &RestoreContext) -> Result<RestoredStore, RestoreError> {
     let database = |source| RestoreError::Database { source };
     let mut connection = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(database)?;
     let found = schema(&connection).map_err(|_| RestoreError::NotOurs)?;
@@ -143,7 +143,7 @@ fn forget_sealed(transaction: &Connection) -> rusqlite::Result<BTreeMap<GroupRes
     Ok(forgotten)
 }
 
-fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Restored> {
+fn begin(connection: &mut Connection, how: &RestoreContext) -> rusqlite::Result<RestoredStore> {
     let transaction = connection.transaction()?;
     let from = meta(&transaction, "revision")?;
     let began = first_revision(from, how.now_ms.saturating_sub(how.made_ms), how.replaced);
@@ -162,5 +162,5 @@ fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Resto
     )?;
     let epoch = lineage(&transaction)?.epochs.len();
     transaction.commit()?;
-    Ok(Restored { epoch, timeline: how.timeline, from, began, forgotten })
+    Ok(RestoredStore { epoch, timeline: how.timeline, from, began, forgotten })
 }

@@ -4,11 +4,11 @@
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params};
 
 use super::kind_rows::if_whole;
-use super::stored::code;
+use super::stored_row::code;
 use super::{compacted, compacted_name, integer, meta, revision};
 use crate::damage::DamageBook;
-use crate::meter::{HistorySize, Meter, Usage};
-use crate::types::{EventKind, GroupResource, Revision};
+use crate::meter::{HistorySize, Meter, StoredUsage};
+use crate::types::{ChangeKind, GroupResource, Revision};
 
 /// Log rows gone over in one step, so that writers wait milliseconds, not seconds.
 const COMPACT_STEP: u64 = 500;
@@ -78,7 +78,7 @@ fn count(connection: &Connection, current: Revision) -> rusqlite::Result<Meter> 
         let namespace: String = row.get(2)?;
         let bytes = unsigned(row.get(4)?);
         if row.get(3)? {
-            meter.count_standing(&kind, &namespace, Usage { objects: 1, bytes });
+            meter.count_standing(&kind, &namespace, StoredUsage { objects: 1, bytes });
         } else {
             meter.count_history(&kind, HistorySize { revisions: 1, bytes });
         }
@@ -93,7 +93,7 @@ fn forget(
     kind: Option<&GroupResource>,
     (from, to): (Revision, Revision),
 ) -> rusqlite::Result<()> {
-    let (first, last, deleted) = (integer(from), integer(to), code(EventKind::Deleted));
+    let (first, last, deleted) = (integer(from), integer(to), code(ChangeKind::Deleted));
     let (group, resource) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.resource));
     let (rows, range): (&str, &[&dyn ToSql]) = match kind {
         Some(_) => (
@@ -174,7 +174,7 @@ fn last_to_go(
         if let Some(bytes) = row.get::<_, Option<i64>>(3)? {
             gone.add(unsigned(bytes));
         }
-        if row.get::<_, i64>(1)? == code(EventKind::Deleted) {
+        if row.get::<_, i64>(1)? == code(ChangeKind::Deleted) {
             gone.add(unsigned(row.get(2)?));
         }
         if gone.covers(excess) {

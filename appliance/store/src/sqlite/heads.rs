@@ -4,14 +4,14 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::stored::{RowFound, stored_columns};
+use super::stored_row::{RowFound, stored_columns};
 use super::{integer, meta};
-use crate::types::{GroupResource, Key, Revision};
+use crate::types::{GroupResource, ObjectKey, Revision};
 
 /// Checksums: of each row of `log` one of its head (key, revision, kind of the change, revision before), by which
 /// it is followed, and one of all of it. `kind` counts what `object` has of each kind, so that a row that is lost or
 /// altered there is noticed; what an older program wrote is counted and summed later, step by step (see
-/// [`super::settle`]).
+/// [`super::checksum_upgrade`]).
 /// `meta_copy` has each number of `meta` a second time, inverted, and `epoch_copy` those of `epoch`; triggers keep
 /// them, whoever writes.
 pub(super) const SCHEMA_6: &str = "
@@ -105,7 +105,7 @@ fn newest(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
     let found = connection
         .query_row(sql, [], |row| {
             let kind = GroupResource::new(&row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
-            let key = Key { kind, namespace: row.get(3)?, name: row.get(4)? };
+            let key = ObjectKey { kind, namespace: row.get(3)?, name: row.get(4)? };
             Ok((crate::sqlite::revision(row.get(0)?), key, RowFound::of(row, 5)))
         })
         .optional();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::kind_rows::{KindRow, if_whole};
-use super::stored::text;
+use super::stored_row::text;
 use super::{integer, meta};
 use crate::damage::DamageBook;
 use crate::types::{GroupResource, Revision};

@@ -1,7 +1,7 @@
 //! Rows of `kind`: each kind with its tally.
 
 use super::faults::{in_words, is_structural};
-use super::verdict::KindTally;
+use super::kind_accounts::KindTally;
 use crate::damage::DamageBook;
 use crate::types::GroupResource;
 

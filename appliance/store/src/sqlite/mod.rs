@@ -18,9 +18,9 @@
 //! epoch_copy(number)      -- the same, inverted
 //! ```
 //!
-//! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that, and [`scrub`] about
-//! what was in the file before. Changes up to `unsummed` may have no checksum yet; [`stored`], [`heads`], [`tally`] and
-//! [`histories`] say what is compared, and when.
+//! `sealed` says whether the value is as a [`SealingKeys`] sealed it; [`reseal`] is about that, and [`scrub`] about
+//! what was in the file before. Changes up to `unsummed` may have no checksum yet; [`stored_row`], [`heads`], [`tally`]
+//! and [`histories`] say what is compared, and when.
 //!
 //! A database made by an earlier program is brought to the newest schema when it is opened, in one
 //! transaction; one made by a newer program is refused and left as it is.
@@ -30,37 +30,37 @@
 
 mod apply;
 mod backup;
+mod checksum_upgrade;
 mod compact;
 mod faults;
 mod heads;
 mod histories;
+mod kind_accounts;
 mod kind_rows;
+mod low_space;
 mod meta_rows;
 mod pages;
 mod read;
 mod reseal;
 mod scrub;
-mod settle;
-mod short;
-mod stored;
+mod stored_row;
 mod tally;
 #[cfg(test)]
 mod tests;
-mod verdict;
 mod write;
 mod writer;
 
 pub use crate::error::{disk_is_full, disk_is_full_at_start};
-pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
+pub use backup::{RestoreContext, RestoredStore, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
+pub use checksum_upgrade::CheckedChanges;
+pub(crate) use checksum_upgrade::check_changes;
 pub use faults::file_is_damaged;
 pub(crate) use read::{count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use scrub::ScrubStep;
-pub use settle::CheckedChanges;
-pub(crate) use settle::check_changes;
 pub(crate) use tally::kinds;
-pub(crate) use write::Command;
+pub(crate) use write::StoreWriterCommand;
 pub(crate) use writer::Commit;
 
 use std::fs::{File, OpenOptions};
@@ -74,13 +74,13 @@ use tokio::sync::mpsc;
 
 use crate::damage::DamageBook;
 use crate::durability::Durability;
-use crate::error::OpenError;
+use crate::error::StoreOpenError;
 use crate::high_water::HighWater;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
-use crate::recorded::RecordedTime;
-use crate::room::StoreRoom;
-use crate::seal::{KeyId, Keyring};
+use crate::recorded_time::RecordedTime;
+use crate::seal::{KeyId, SealingKeys};
+use crate::store_room::StoreRoom;
 use crate::types::{GroupResource, Revision};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
@@ -153,7 +153,7 @@ pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
 /// One thread's connection, what opens the values behind it, and what is known to be damaged.
 pub(crate) struct Database {
     pub(crate) connection: Connection,
-    pub(crate) keyring: Option<Arc<Keyring>>,
+    pub(crate) keyring: Option<Arc<SealingKeys>>,
     pub(crate) damages: Arc<DamageBook>,
     /// Without, a change is written until the disk refuses it.
     pub(crate) room: Option<Arc<StoreRoom>>,
@@ -162,7 +162,7 @@ pub(crate) struct Database {
 /// The open database: queues to its threads. Dropping it waits for the writer's current batch.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
-    pub(crate) commands: Option<mpsc::Sender<Command>>,
+    pub(crate) commands: Option<mpsc::Sender<StoreWriterCommand>>,
     pub(crate) reads: Option<mpsc::Sender<ReadJob>>,
     pub(crate) path: PathBuf,
     pub(crate) lineage: Lineage,
@@ -178,11 +178,11 @@ impl Sqlite {
     pub(crate) fn open(
         path: &Path,
         durability: Durability,
-        keyring: Option<Arc<Keyring>>,
+        keyring: Option<Arc<SealingKeys>>,
         room: Option<Arc<StoreRoom>>,
-    ) -> Result<(Self, Arc<Hub>), OpenError> {
+    ) -> Result<(Self, Arc<Hub>), StoreOpenError> {
         let lock = lock(path)?;
-        let database = |source| OpenError::Database { path: path.to_owned(), source };
+        let database = |source| StoreOpenError::Database { path: path.to_owned(), source };
         let mut writing = prepared(path, durability, keyring.clone(), room.clone())?;
         let damages = writing.damages.clone();
         reseal::at_start(path, &mut writing)?;
@@ -199,7 +199,7 @@ impl Sqlite {
             hub.set_compacted(Some(&kind), floor);
         }
 
-        let measured = short::at_start(room.as_deref(), || compact::measure(connection, &damages));
+        let measured = low_space::at_start(room.as_deref(), || compact::measure(connection, &damages));
         let meter = measured.map_err(database)?;
         let grown = meter.kinds().cloned().collect();
         let water = HighWater::of(path, connection, PATIENCE, room.clone()).map_err(database)?;
@@ -213,7 +213,7 @@ impl Sqlite {
         let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READERS {
-            let connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
+            let connection = low_space::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
             connection.pragma_update(None, "query_only", true).map_err(database)?;
             let (keyring, damages) = (keyring.clone(), damages.clone());
             let (queue, database) = (queue.clone(), Database { connection, keyring, damages, room: None });
@@ -223,11 +223,11 @@ impl Sqlite {
         Ok((Self { commands, reads, path, lineage, recorded, damages, room, threads, _lock: lock }, hub))
     }
 
-    pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
+    pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, StoreOpenError> {
         if !path.exists() {
             return Ok(None);
         }
-        let database = |source| OpenError::Database { path: path.to_owned(), source };
+        let database = |source| StoreOpenError::Database { path: path.to_owned(), source };
         let connection = connect(path, Durability::default()).map_err(database)?;
         reseal::needed_key(&connection).map_err(database)
     }
@@ -250,35 +250,35 @@ impl Drop for Sqlite {
 fn prepared(
     path: &Path,
     durability: Durability,
-    keyring: Option<Arc<Keyring>>,
+    keyring: Option<Arc<SealingKeys>>,
     room: Option<Arc<StoreRoom>>,
-) -> Result<Database, OpenError> {
-    let database = |source| OpenError::Database { path: path.to_owned(), source };
-    let damaged = |what| OpenError::Damaged { path: path.to_owned(), what };
-    let mut connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
+) -> Result<Database, StoreOpenError> {
+    let database = |source| StoreOpenError::Database { path: path.to_owned(), source };
+    let damaged = |what| StoreOpenError::Damaged { path: path.to_owned(), what };
+    let mut connection = low_space::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
     if heads::is_emptied(&connection).map_err(database)? {
         return Err(damaged("it has pages and no tables".into()));
     }
-    let found = short::at_start(room.as_deref(), || migrate(&mut connection)).map_err(database)?;
+    let found = low_space::at_start(room.as_deref(), || migrate(&mut connection)).map_err(database)?;
     if found > SCHEMA {
         return Err(if heads::is_schema_damaged(&connection, found) {
             damaged(format!("it gives its schema as {found}, and its copy of the number differs"))
         } else {
-            OpenError::Schema { path: path.to_owned(), found, known: SCHEMA }
+            StoreOpenError::Schema { path: path.to_owned(), found, known: SCHEMA }
         });
     }
     if let Some(what) = heads::fault(&connection).map_err(database)? {
         return Err(damaged(what));
     }
     let damages = Arc::new(DamageBook::default());
-    short::at_start(room.as_deref(), || tally::at_start(&mut connection, &damages)).map_err(database)?;
+    low_space::at_start(room.as_deref(), || tally::at_start(&mut connection, &damages)).map_err(database)?;
     Ok(Database { connection, keyring, damages, room })
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
+fn lock(path: &Path) -> Result<File, StoreOpenError> {
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
-    let failed = |source| OpenError::Lock { path: path.to_owned(), source };
+    let failed = |source| StoreOpenError::Lock { path: path.to_owned(), source };
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(failed)?;
     file.try_lock().map_err(|error| failed(error.into()))?;
     Ok(file)
@@ -384,8 +384,8 @@ fn compacted_kinds(connection: &Connection) -> rusqlite::Result<Vec<(GroupResour
     Ok(found)
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new().name(name.into()).spawn(run).map_err(OpenError::Thread)
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreOpenError> {
+    std::thread::Builder::new().name(name.into()).spawn(run).map_err(StoreOpenError::Thread)
 }
 
 fn run_reader(mut database: Database, queue: &Mutex<mpsc::Receiver<ReadJob>>) {

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::faults::{in_words, is_structural};
-use super::stored::{self, RowFound, RowHead, head_checksum, stored_columns};
+use super::stored_row::{self, RowFound, RowHead, head_checksum, stored_columns};
 use super::{Database, compacted, integer, meta, revision};
 use crate::damage::{Damage, DamageBook, DamageCause, PageRead};
-use crate::error::ReadError;
-use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Position, Range, Revision};
+use crate::error::StoreReadError;
+use crate::types::{
+    ChangeKind, GroupResource, ListPage, ListRange, ObjectKey, Position, Revision, StoreEvent, StoredObject,
+};
 
 /// The heads of the changes with these numbers, of which one that is missing is a row of nothing.
 macro_rules! replaced_sql {
@@ -44,13 +46,13 @@ macro_rules! history_sql {
     };
 }
 
-impl From<rusqlite::Error> for ReadError {
+impl From<rusqlite::Error> for StoreReadError {
     fn from(error: rusqlite::Error) -> Self {
         if is_structural(&error) { Self::Structure(in_words(&error)) } else { Self::Database(error.to_string()) }
     }
 }
 
-pub(crate) fn object(database: &mut Database, key: &Key) -> Result<Option<Object>, ReadError> {
+pub(crate) fn object(database: &mut Database, key: &ObjectKey) -> Result<Option<StoredObject>, StoreReadError> {
     check_kind(&database.damages, &key.kind)?;
     let place = params![&*key.kind.group, &*key.kind.resource, key.namespace, key.name];
     let sql = concat!(
@@ -80,11 +82,11 @@ pub(crate) fn object(database: &mut Database, key: &Key) -> Result<Option<Object
     };
     let Some((at, row)) = found else { return Ok(None) };
     match row.open(database.keyring.as_deref(), key, at) {
-        Ok((value, _)) => Ok(Some(Object { key: key.clone(), revision: revision(at), value })),
+        Ok((value, _)) => Ok(Some(StoredObject { key: key.clone(), revision: revision(at), value })),
         Err(cause) => {
             let damage = Damage { key: key.clone(), revision: revision(at), cause };
             database.damages.found(&damage);
-            Err(ReadError::Damaged(vec![damage]))
+            Err(StoreReadError::Damaged(vec![damage]))
         }
     }
 }
@@ -105,7 +107,7 @@ const EXISTS_BARE: &str = "
       AND (namespace, name) > (?5, ?6) ORDER BY namespace, name LIMIT ?7
 ";
 
-impl Range<'_> {
+impl ListRange<'_> {
     /// Namespace and name of a place before the first one. Names are never empty, so (namespace, "") stands
     /// before every object of it.
     fn start(&self) -> (&str, &str) {
@@ -128,14 +130,14 @@ impl Range<'_> {
 }
 
 /// An object of a page: where it is, where it stands, and its row where that was read.
-type Listed = (Key, i64, Option<RowFound>);
+type Listed = (ObjectKey, i64, Option<RowFound>);
 
 /// Objects in order; `remaining` is 1 where there are more.
-pub(crate) fn page(database: &mut Database, range: Range<'_>, limit: usize) -> Result<PageRead, ReadError> {
+pub(crate) fn page(database: &mut Database, range: ListRange<'_>, limit: usize) -> Result<PageRead, StoreReadError> {
     let Database { connection, keyring, damages, .. } = database;
     check_kind(damages, range.kind)?;
     let transaction = connection.transaction()?;
-    let (at, current) = kept(&transaction, damages, range.kind, range.at)?;
+    let (at, current) = check_revision_bounds(&transaction, damages, range.kind, range.at)?;
     // One more tells whether there are more; its value is not read.
     let mut rows = if at == current {
         newest(&transaction, damages, range, at, limit)?
@@ -153,7 +155,7 @@ pub(crate) fn page(database: &mut Database, range: Range<'_>, limit: usize) -> R
         };
         let revision = revision(stands);
         match row.open(keyring.as_deref(), &key, stands) {
-            Ok((value, _)) => items.push(Object { key, revision, value }),
+            Ok((value, _)) => items.push(StoredObject { key, revision, value }),
             Err(cause) => damaged.push(Damage { key, revision, cause }),
         }
     }
@@ -161,25 +163,25 @@ pub(crate) fn page(database: &mut Database, range: Range<'_>, limit: usize) -> R
     if at == current {
         damaged.iter().for_each(|damage| damages.found(damage));
     }
-    Ok(PageRead { page: Page { items, revision: at, remaining: more.into() }, damaged, last })
+    Ok(PageRead { page: ListPage { items, revision: at, remaining: more.into() }, damaged, last })
 }
 
 fn asked(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
 }
 
-fn key_of(range: Range<'_>, row: &Row<'_>) -> rusqlite::Result<Key> {
-    Ok(Key { kind: range.kind.clone(), namespace: row.get(0)?, name: row.get(1)? })
+fn key_of(range: ListRange<'_>, row: &Row<'_>) -> rusqlite::Result<ObjectKey> {
+    Ok(ObjectKey { kind: range.kind.clone(), namespace: row.get(0)?, name: row.get(1)? })
 }
 
 /// What stands now, with its values unless one of them cannot be read: then each is read by itself.
 fn newest(
     transaction: &Transaction<'_>,
     damages: &DamageBook,
-    range: Range<'_>,
+    range: ListRange<'_>,
     at: Revision,
     limit: usize,
-) -> Result<Vec<Listed>, ReadError> {
+) -> Result<Vec<Listed>, StoreReadError> {
     let mut count = 0;
     let whole = range.rows(transaction, EXISTS, at, asked(limit), |row| {
         count += 1;
@@ -195,7 +197,12 @@ fn newest(
     }
 }
 
-fn bare(transaction: &Transaction<'_>, range: Range<'_>, at: Revision, limit: usize) -> Result<Vec<Listed>, ReadError> {
+fn bare(
+    transaction: &Transaction<'_>,
+    range: ListRange<'_>,
+    at: Revision,
+    limit: usize,
+) -> Result<Vec<Listed>, StoreReadError> {
     let rows =
         range.rows(transaction, EXISTS_BARE, at, asked(limit), |row| Ok((key_of(range, row)?, row.get(2)?, None)));
     Ok(rows?)
@@ -205,17 +212,17 @@ fn bare(transaction: &Transaction<'_>, range: Range<'_>, at: Revision, limit: us
 /// first later change replaced.
 fn existed(
     transaction: &Transaction<'_>,
-    range: Range<'_>,
+    range: ListRange<'_>,
     at: Revision,
     current: Revision,
     limit: usize,
-) -> Result<Vec<Listed>, ReadError> {
+) -> Result<Vec<Listed>, StoreReadError> {
     let mut all: BTreeMap<Position, i64> = BTreeMap::new();
     for (key, stands, _) in bare(transaction, range, at, limit)? {
         all.insert(key.position(), stands);
     }
     all.extend(replaced(transaction, range, at, current)?);
-    let key = |place: Position| Key { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
+    let key = |place: Position| ObjectKey { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
     Ok(all.into_iter().map(|(place, stands)| (key(place), stands, None)).collect())
 }
 
@@ -223,10 +230,10 @@ fn existed(
 /// forgotten: whoever asks for it begins anew at the newest.
 fn replaced(
     transaction: &Transaction<'_>,
-    range: Range<'_>,
+    range: ListRange<'_>,
     at: Revision,
     current: Revision,
-) -> Result<Vec<(Position, i64)>, ReadError> {
+) -> Result<Vec<(Position, i64)>, StoreReadError> {
     let sql = if at < meta(transaction, "unsummed")? {
         replaced_sql!("(SELECT revision FROM log WHERE grp = ?1 AND resource = ?2 AND revision > ?3)")
     } else {
@@ -235,7 +242,7 @@ fn replaced(
               AND kind = (SELECT id FROM kind WHERE grp = ?1 AND resource = ?2))"
         )
     };
-    let forgotten = || ReadError::Compacted { oldest: current };
+    let forgotten = || StoreReadError::Compacted { oldest: current };
     let (namespace, name) = range.start();
     let mut changes = transaction.prepare_cached(sql)?;
     let mut rows = changes.query(params![&*range.kind.group, &*range.kind.resource, integer(at)])?;
@@ -247,7 +254,7 @@ fn replaced(
         };
         let place = place.ok_or_else(forgotten)?;
         let head = RowHead { revision: row.get(0)?, op: row.get(3)?, previous: row.get(4)?, sealed: false };
-        let key = Key::new(range.kind, &place.namespace, &place.name);
+        let key = ObjectKey::new(range.kind, &place.namespace, &place.name);
         let (sum, is_due): (Option<i64>, bool) = (row.get(5)?, row.get(6)?);
         if sum.map_or(is_due, |sum| sum != i64::from(head_checksum(&key, head))) {
             return Err(forgotten());
@@ -262,7 +269,7 @@ fn replaced(
 }
 
 /// One row of `log`, whatever is wrong with it.
-fn row_at(transaction: &Transaction<'_>, damages: &DamageBook, stands: i64) -> Result<RowFound, ReadError> {
+fn row_at(transaction: &Transaction<'_>, damages: &DamageBook, stands: i64) -> Result<RowFound, StoreReadError> {
     let sql = concat!("SELECT ", stored_columns!("l"), " FROM log l WHERE l.revision = ?1");
     let found = transaction.prepare_cached(sql)?.query_row([stands], |row| Ok(RowFound::of(row, 0))).optional();
     match found {
@@ -276,18 +283,18 @@ fn row_at(transaction: &Transaction<'_>, damages: &DamageBook, stands: i64) -> R
 }
 
 /// A kind whose list is damaged would hide objects.
-fn check_kind(damages: &DamageBook, kind: &GroupResource) -> Result<(), ReadError> {
+fn check_kind(damages: &DamageBook, kind: &GroupResource) -> Result<(), StoreReadError> {
     match damages.why_broken(kind) {
-        Some(why) => Err(ReadError::Broken { kind: kind.clone(), why }),
+        Some(why) => Err(StoreReadError::Broken { kind: kind.clone(), why }),
         None => Ok(()),
     }
 }
 
 /// How many objects there are.
-pub(crate) fn count(database: &mut Database, range: Range<'_>) -> Result<u64, ReadError> {
+pub(crate) fn count(database: &mut Database, range: ListRange<'_>) -> Result<u64, StoreReadError> {
     check_kind(&database.damages, range.kind)?;
     let transaction = database.connection.transaction()?;
-    let (at, current) = kept(&transaction, &database.damages, range.kind, range.at)?;
+    let (at, current) = check_revision_bounds(&transaction, &database.damages, range.kind, range.at)?;
     let sql = "SELECT count(*) FROM object WHERE grp = ?1 AND resource = ?2 AND revision <= ?3
                AND (?4 IS NULL OR namespace = ?4) AND (namespace, name) > (?5, ?6) LIMIT ?7";
     let counted: Vec<i64> = range.rows(&transaction, sql, at, i64::MAX, |row| row.get(0))?;
@@ -299,16 +306,16 @@ pub(crate) fn count(database: &mut Database, range: Range<'_>) -> Result<u64, Re
 }
 
 /// The revision that is asked for, which must be known still and already, and the newest one.
-fn kept(
+fn check_revision_bounds(
     transaction: &Transaction<'_>,
     damages: &DamageBook,
     kind: &GroupResource,
     at: Option<Revision>,
-) -> Result<(Revision, Revision), ReadError> {
+) -> Result<(Revision, Revision), StoreReadError> {
     let current = meta(transaction, "revision")?;
     let at = at.unwrap_or(current);
     if at > current {
-        return Err(ReadError::Future { current });
+        return Err(StoreReadError::Future { current });
     }
     // What stands now does not need the history.
     if at < current {
@@ -325,7 +332,7 @@ pub(crate) fn history(
     after: Revision,
     through: Revision,
     limit: usize,
-) -> Result<Vec<Event>, ReadError> {
+) -> Result<Vec<StoreEvent>, StoreReadError> {
     let Database { connection, keyring, damages, .. } = database;
     check_kind(damages, kind)?;
     let transaction = connection.transaction()?;
@@ -349,10 +356,10 @@ pub(crate) fn history(
     while let Some(row) = rows.next()? {
         let at: i64 = row.get(0)?;
         let (Some(namespace), Some(name)) = (row.get(1)?, row.get(2)?) else {
-            return Err(ReadError::Structure(format!("the row of change {at} is missing")));
+            return Err(StoreReadError::Structure(format!("the row of change {at} is missing")));
         };
-        let key = Key { kind: kind.clone(), namespace, name };
-        let damaged = |revision, cause| ReadError::Damaged(vec![Damage { key: key.clone(), revision, cause }]);
+        let key = ObjectKey { kind: kind.clone(), namespace, name };
+        let damaged = |revision, cause| StoreReadError::Damaged(vec![Damage { key: key.clone(), revision, cause }]);
         let keyring = keyring.as_deref();
         let opened = RowFound::of(row, 3).open(keyring, &key, at);
         let (value, head) = opened.map_err(|cause| damaged(revision(at), cause))?;
@@ -364,7 +371,7 @@ pub(crate) fn history(
             Some(opened.map_err(|cause| damaged(revision(head.previous), cause))?.0)
         };
         let event_kind = event_kind(head.op).ok_or_else(|| damaged(revision(at), DamageCause::Checksum))?;
-        events.push(Event { revision: revision(at), kind: event_kind, key, value, previous });
+        events.push(StoreEvent { revision: revision(at), kind: event_kind, key, value, previous });
     }
     Ok(events)
 }
@@ -374,11 +381,13 @@ fn check_kept(
     damages: &DamageBook,
     kind: &GroupResource,
     at: Revision,
-) -> Result<(), ReadError> {
+) -> Result<(), StoreReadError> {
     let oldest = compacted(transaction, Some(kind))?.max(damages.floor(kind));
-    if at < oldest { Err(ReadError::Compacted { oldest }) } else { Ok(()) }
+    if at < oldest { Err(StoreReadError::Compacted { oldest }) } else { Ok(()) }
 }
 
-fn event_kind(code: i64) -> Option<EventKind> {
-    [EventKind::Created, EventKind::Updated, EventKind::Deleted].into_iter().find(|&kind| stored::code(kind) == code)
+fn event_kind(code: i64) -> Option<ChangeKind> {
+    [ChangeKind::Created, ChangeKind::Updated, ChangeKind::Deleted]
+        .into_iter()
+        .find(|&kind| stored_row::code(kind) == code)
 }

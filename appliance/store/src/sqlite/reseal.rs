@@ -17,14 +17,14 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::damage::DamageBook;
-use crate::error::{OpenError, ResealError};
-use crate::seal::{KeyId, Keyring};
+use crate::error::{ResealError, StoreOpenError};
+use crate::seal::{KeyId, SealingKeys};
 use crate::sqlite::faults::{in_words, is_structural};
 use crate::sqlite::kind_rows::if_whole;
 use crate::sqlite::meta_rows::{STEP_BYTES, STEP_ROWS, put, remove, value};
-use crate::sqlite::stored::{RowFound, RowHead, kind_id, put_sum, stored_columns};
-use crate::sqlite::{Database, meta, scrub, short};
-use crate::types::{GroupResource, Key, Revision};
+use crate::sqlite::stored_row::{RowFound, RowHead, kind_id, put_sum, stored_columns};
+use crate::sqlite::{Database, low_space, meta, scrub};
+use crate::types::{GroupResource, ObjectKey, Revision};
 
 /// Rows of `meta`: the key that opens the database; the one that is to, while it is changed; the revision up to which
 /// that one seals.
@@ -43,7 +43,7 @@ pub struct Resealed {
     /// Values that were sealed, or sealed anew.
     pub values: usize,
     /// Objects with a value that no key opens: it is damaged, and was left as it is.
-    pub damaged: Vec<Key>,
+    pub damaged: Vec<ObjectKey>,
 }
 
 /// What one step did, and whether it was the last one.
@@ -54,16 +54,16 @@ pub(crate) struct ResealStep {
 }
 
 /// Judges whether the database can be served from with this keyring. What is not sealed yet does not hinder that.
-pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenError> {
-    let failed = |source| OpenError::Database { path: path.to_owned(), source };
+pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), StoreOpenError> {
+    let failed = |source| StoreOpenError::Database { path: path.to_owned(), source };
     let keyring = database.keyring.as_deref();
-    let given = keyring.map_or_else(Vec::new, Keyring::ids);
+    let given = keyring.map_or_else(Vec::new, SealingKeys::ids);
     // What cannot be looked through may hold sealed values.
     if if_whole(has_sealed(&database.connection), &database.damages).map_err(failed)?.unwrap_or(true) {
         for name in [SEAL, SEALING] {
             let needed = key_id(&database.connection, name).map_err(failed)?;
             if let Some(needed) = needed.filter(|needed| !given.contains(needed)) {
-                return Err(OpenError::Key { path: path.to_owned(), needed, given });
+                return Err(StoreOpenError::Key { path: path.to_owned(), needed, given });
             }
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenE
     if database.damages.has_structure() {
         return Ok(());
     }
-    short::at_start(database.room.as_deref(), || keep_marks(&database.connection, keyring)).map_err(failed)
+    low_space::at_start(database.room.as_deref(), || keep_marks(&database.connection, keyring)).map_err(failed)
 }
 
 /// The key without which the database is of no use, also where it is of an earlier schema.
@@ -114,7 +114,7 @@ pub(super) fn check_structure(damages: &DamageBook) -> Result<(), String> {
 }
 
 /// Every value that has to be is sealed by this key.
-fn is_sealed(connection: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Result<bool> {
+fn is_sealed(connection: &Connection, keyring: &SealingKeys, id: KeyId) -> rusqlite::Result<bool> {
     if key_id(connection, SEAL)? != Some(id) || key_id(connection, SEALING)?.is_some() {
         return Ok(false);
     }
@@ -127,8 +127,8 @@ fn is_sealed(connection: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite:
 }
 
 /// Takes the marks of kinds away that this program writes in the clear; gives a database all that was never written to.
-fn keep_marks(connection: &Connection, keyring: Option<&Keyring>) -> rusqlite::Result<()> {
-    let kinds = keyring.map(Keyring::kinds).unwrap_or_default();
+fn keep_marks(connection: &Connection, keyring: Option<&SealingKeys>) -> rusqlite::Result<()> {
+    let kinds = keyring.map(SealingKeys::kinds).unwrap_or_default();
     let wanted: Vec<String> = kinds.iter().map(mark).collect();
     let found: Vec<String> = connection
         .prepare("SELECT key FROM meta WHERE key LIKE ?1 || '%'")?
@@ -146,8 +146,8 @@ fn keep_marks(connection: &Connection, keyring: Option<&Keyring>) -> rusqlite::R
 }
 
 /// Seals the rows after the last one that the steps before came to, or notes that there are no more.
-fn seal_next(transaction: &Transaction<'_>, keyring: &Keyring, id: KeyId) -> Result<Resealed, ResealError> {
-    let after = begun(transaction, keyring, id).map_err(unwritable)?;
+fn seal_next(transaction: &Transaction<'_>, keyring: &SealingKeys, id: KeyId) -> Result<Resealed, ResealError> {
+    let after = reseal_position(transaction, keyring, id).map_err(unwritable)?;
     let rows = next_rows(transaction, keyring, after).map_err(unwritable)?;
     let Some(last) = rows.last().map(|row| row.revision) else {
         finish(transaction, keyring, id).map_err(unwritable)?;
@@ -163,7 +163,7 @@ fn seal_next(transaction: &Transaction<'_>, keyring: &Keyring, id: KeyId) -> Res
 }
 
 /// The revision up to which the steps before came. Another key than theirs, or a further kind, begins again.
-fn begun(transaction: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Result<i64> {
+fn reseal_position(transaction: &Connection, keyring: &SealingKeys, id: KeyId) -> rusqlite::Result<i64> {
     let mut is_same = key_id(transaction, SEALING)? == Some(id);
     for name in keyring.kinds().iter().map(mark) {
         if value(transaction, &name)?.is_none() {
@@ -177,12 +177,12 @@ fn begun(transaction: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Re
 /// A row of the log that may have to be sealed.
 struct LogRow {
     revision: i64,
-    key: Key,
+    key: ObjectKey,
     /// It is sealed, perhaps by another key, or should be.
     is_due: bool,
 }
 
-fn next_rows(transaction: &Connection, keyring: &Keyring, after: i64) -> rusqlite::Result<Vec<LogRow>> {
+fn next_rows(transaction: &Connection, keyring: &SealingKeys, after: i64) -> rusqlite::Result<Vec<LogRow>> {
     let mut statement = transaction.prepare_cached(
         "SELECT revision, grp, resource, namespace, name, sealed, length(value) FROM log
          WHERE revision > ?1 ORDER BY revision LIMIT ?2",
@@ -191,7 +191,7 @@ fn next_rows(transaction: &Connection, keyring: &Keyring, after: i64) -> rusqlit
     let (mut rows, mut bytes) = (Vec::new(), 0_i64);
     while let Some(row) = found.next()? {
         let kind = GroupResource::new(&row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
-        let key = Key { kind, namespace: row.get(3)?, name: row.get(4)? };
+        let key = ObjectKey { kind, namespace: row.get(3)?, name: row.get(4)? };
         let is_due = row.get::<_, bool>(5)? || keyring.seals(&key);
         if is_due {
             bytes += row.get::<_, i64>(6)?;
@@ -206,7 +206,7 @@ fn next_rows(transaction: &Connection, keyring: &Keyring, after: i64) -> rusqlit
 
 fn seal_row(
     transaction: &Transaction<'_>,
-    keyring: &Keyring,
+    keyring: &SealingKeys,
     id: KeyId,
     LogRow { revision, key, .. }: LogRow,
     resealed: &mut Resealed,
@@ -239,7 +239,7 @@ fn seal_row(
 }
 
 /// All rows are sealed: notes it, and that what was before is to be scrubbed.
-fn finish(transaction: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Result<()> {
+fn finish(transaction: &Connection, keyring: &SealingKeys, id: KeyId) -> rusqlite::Result<()> {
     put(transaction, SEAL, number(id))?;
     remove(transaction, SEALING)?;
     remove(transaction, RESEALED)?;

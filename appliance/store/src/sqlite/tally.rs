@@ -8,21 +8,21 @@
 //!
 //! The first two are compared when the database is opened, before anything is answered: a row of `object`
 //! that was lost would look like a deletion. So would one in the wrong place, which no search finds, so their
-//! order is compared as well. Where the two differ the third decides ([`super::verdict`]): what is wrong is made anew,
-//! or nothing is answered about the kind.
+//! order is compared as well. Where the two differ the third decides ([`super::kind_accounts`]): what is wrong is made
+//! anew, or nothing is answered about the kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crc32fast::Hasher;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use super::kind_accounts::{KindTally, KindVerdict, verdict};
 use super::kind_rows::{KindRow, Place, if_whole};
-use super::stored::{self, RowHead, head_checksum, key_into, kind_id, text};
-use super::verdict::{KindTally, KindVerdict, verdict};
+use super::stored_row::{self, RowHead, head_checksum, key_into, kind_id, text};
 use super::{Database, histories, integer, revision};
 use crate::damage::DamageBook;
-use crate::error::ReadError;
-use crate::types::{EventKind, GroupResource, Key, Revision};
+use crate::error::StoreReadError;
+use crate::types::{ChangeKind, GroupResource, ObjectKey, Revision};
 
 /// Objects that one step counts of what an older program left.
 const COUNT_STEP: usize = 1000;
@@ -43,7 +43,7 @@ fn weight(kind: &GroupResource, namespace: &str, name: &str, at: Revision) -> i6
 pub(super) fn note(
     transaction: &Transaction<'_>,
     kind: i64,
-    key: &Key,
+    key: &ObjectKey,
     before: Revision,
     now: Revision,
 ) -> rusqlite::Result<()> {
@@ -217,7 +217,7 @@ pub(super) fn rows(connection: &Connection) -> rusqlite::Result<Vec<KindRow>> {
 }
 
 /// The kinds that objects are of, or were once.
-pub(crate) fn kinds(database: &mut Database) -> Result<Vec<GroupResource>, ReadError> {
+pub(crate) fn kinds(database: &mut Database) -> Result<Vec<GroupResource>, StoreReadError> {
     Ok(rows(&database.connection)?.into_iter().map(|row| row.kind).collect())
 }
 
@@ -277,14 +277,14 @@ fn fold(connection: &Connection) -> rusqlite::Result<Option<Lists>> {
     let mut rows = changes.query([])?;
     while let Some(row) = rows.next()? {
         let kind = GroupResource::new(&row.get::<_, String>(0)?, &row.get::<_, String>(1)?);
-        let key = Key { kind, namespace: row.get(2)?, name: row.get(3)? };
+        let key = ObjectKey { kind, namespace: row.get(2)?, name: row.get(3)? };
         let head = RowHead { revision: row.get(4)?, op: row.get(5)?, previous: row.get(6)?, sealed: false };
         let (sum, is_due): (Option<i64>, bool) = (row.get(7)?, row.get(8)?);
         if sum.map_or(is_due, |sum| sum != i64::from(head_checksum(&key, head))) {
             return Ok(None);
         }
         let objects = lists.entry(key.kind).or_default();
-        if head.op == stored::code(EventKind::Deleted) {
+        if head.op == stored_row::code(ChangeKind::Deleted) {
             objects.remove(&(key.namespace, key.name));
         } else {
             objects.insert((key.namespace, key.name), revision(head.revision));

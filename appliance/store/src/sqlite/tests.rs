@@ -9,8 +9,8 @@ use rusqlite::Connection;
 
 use super::SCHEMA;
 use crate::{
-    Event, EventKind, GroupResource, Key, Op, OpenError, Range, ReadError, RestoreError, Restored, Restoring, Revision,
-    Store, restore,
+    ChangeKind, GroupResource, ListRange, ObjectKey, Op, RestoreContext, RestoreError, RestoredStore, Revision, Store,
+    StoreEvent, StoreOpenError, StoreReadError, restore,
 };
 
 /// Tables and rows as a program with this schema left them: revision 3 made "kept", 4 changed it, 5
@@ -121,8 +121,8 @@ fn hosts() -> GroupResource {
     GroupResource::new("example.org", "hosts")
 }
 
-fn key(name: &str) -> Key {
-    Key::new(&hosts(), "default", name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(&hosts(), "default", name)
 }
 
 #[test]
@@ -137,7 +137,8 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
             run(async move {
                 let (store, hosts) = (&store, &hosts());
                 let names = async |at| {
-                    let page = store.list(Range { at: Some(Revision(at)), ..Range::all(hosts) }, 9).await.unwrap();
+                    let page =
+                        store.list(ListRange { at: Some(Revision(at)), ..ListRange::all(hosts) }, 9).await.unwrap();
                     page.items.into_iter().map(|o| (o.key.name, o.revision.0, o.value)).collect::<Vec<_>>()
                 };
                 let object = |name: &str, at: u64, value: &'static str| {
@@ -146,10 +147,10 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
                 assert_eq!(names(6).await, [object("kept", 4, "4"), object("old", 2, "2")], "schema {schema}");
                 let five = [object("gone", 5, "5"), object("kept", 4, "4"), object("old", 2, "2")];
                 assert_eq!(names(5).await, five, "schema {schema}");
-                let forgotten = store.list(Range { at: Some(Revision(1)), ..Range::all(hosts) }, 9).await;
-                assert!(matches!(forgotten, Err(ReadError::Compacted { oldest: Revision(2) })));
+                let forgotten = store.list(ListRange { at: Some(Revision(1)), ..ListRange::all(hosts) }, 9).await;
+                assert!(matches!(forgotten, Err(StoreReadError::Compacted { oldest: Revision(2) })));
                 let mut watch = store.watch(hosts, Revision(3)).await.unwrap();
-                let event = |revision, kind, name, value: &'static str, previous: Option<&'static str>| Event {
+                let event = |revision, kind, name, value: &'static str, previous: Option<&'static str>| StoreEvent {
                     revision: Revision(revision),
                     kind,
                     key: key(name),
@@ -157,9 +158,9 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
                     previous: previous.map(Into::into),
                 };
                 for wanted in [
-                    event(4, EventKind::Updated, "kept", "4", Some("3")),
-                    event(5, EventKind::Created, "gone", "5", None),
-                    event(6, EventKind::Deleted, "gone", "6", Some("5")),
+                    event(4, ChangeKind::Updated, "kept", "4", Some("3")),
+                    event(5, ChangeKind::Created, "gone", "5", None),
+                    event(6, ChangeKind::Deleted, "gone", "6", Some("5")),
                 ] {
                     assert_eq!(**watch.next().await.unwrap(), wanted, "schema {schema}");
                 }
@@ -199,16 +200,16 @@ fn what_an_older_program_left_is_summed_and_counted_in_steps() {
         let store = Store::open(&path).unwrap();
         run(async {
             let mut steps = 0;
-            while store.settle().await.unwrap() {
+            while store.add_missing_checksums().await.unwrap() {
                 steps += 1;
                 if steps == 2 {
                     let made = Op::Create { key: key("between"), value: "x".into() };
                     store.commit(made, vec![]).await.unwrap();
                 }
-                assert_eq!(store.count(Range::all(&hosts())).await.unwrap(), 2502 + u64::from(steps >= 2));
+                assert_eq!(store.count(ListRange::all(&hosts())).await.unwrap(), 2502 + u64::from(steps >= 2));
             }
             assert!(steps > 2505 / 64 + 2, "{steps} steps are no small ones");
-            assert_eq!(store.list(Range::all(&hosts()), 9).await.unwrap().remaining, 2503 - 9);
+            assert_eq!(store.list(ListRange::all(&hosts()), 9).await.unwrap().remaining, 2503 - 9);
             let checked = store.check_changes(Revision(0)).await.unwrap();
             assert_eq!((checked.damaged, checked.is_over), (0, false));
         });
@@ -222,8 +223,8 @@ fn what_an_older_program_left_is_summed_and_counted_in_steps() {
         let store = Store::open(&path).unwrap();
         assert!(store.damage().is_empty(), "its list is whole");
         run(async {
-            assert!(matches!(store.get(&key("n0003")).await, Err(ReadError::Damaged(_))), "schema {schema}");
-            assert!(!store.settle().await.unwrap());
+            assert!(matches!(store.get(&key("n0003")).await, Err(StoreReadError::Damaged(_))), "schema {schema}");
+            assert!(!store.add_missing_checksums().await.unwrap());
         });
     }
 }
@@ -241,7 +242,7 @@ fn a_database_of_a_newer_program_is_refused_and_left_as_it_is() {
     set(SCHEMA + 1);
     let error = Store::open(&path).unwrap_err();
     assert!(
-        matches!(error, OpenError::Schema { found, known, .. } if (found, known) == (SCHEMA + 1, SCHEMA)),
+        matches!(error, StoreOpenError::Schema { found, known, .. } if (found, known) == (SCHEMA + 1, SCHEMA)),
         "{error}"
     );
     assert!(error.to_string().contains("use a newer program"), "{error}");
@@ -254,7 +255,8 @@ fn a_database_of_a_newer_program_is_refused_and_left_as_it_is() {
     Store::open(&path).unwrap();
 }
 
-const HOW: Restoring = Restoring { timeline: 99, now_ms: 2_000, made_ms: 2_000, replaced: None, forgets_sealed: false };
+const HOW: RestoreContext =
+    RestoreContext { timeline: 99, now_ms: 2_000, made_ms: 2_000, replaced: None, forgets_sealed: false };
 
 #[test]
 fn a_copy_of_every_earlier_schema_is_restored() {
@@ -266,7 +268,7 @@ fn a_copy_of_every_earlier_schema_is_restored() {
         let restored = restore(&path, &HOW).unwrap();
         assert_eq!(
             restored,
-            Restored { epoch: 2, timeline: 99, from: Revision(6), began, forgotten: BTreeMap::new() },
+            RestoredStore { epoch: 2, timeline: 99, from: Revision(6), began, forgotten: BTreeMap::new() },
             "schema {schema}"
         );
         let store = Store::open(&path).unwrap();
@@ -275,7 +277,7 @@ fn a_copy_of_every_earlier_schema_is_restored() {
         assert_eq!(lineage.epochs[1].continues, Revision(6));
         assert!(lineage.store > 0 && lineage.epochs[0].timeline > 0, "schema {schema}: {lineage:?}");
         run(async move {
-            let page = store.list(Range::all(&hosts()), 9).await.unwrap();
+            let page = store.list(ListRange::all(&hosts()), 9).await.unwrap();
             let names: Vec<_> = page.items.iter().map(|o| (o.key.name.as_str(), o.revision.0)).collect();
             assert_eq!(names, [("kept", 4), ("old", 2)], "an object stays where it was");
             assert_eq!(page.revision, began);
@@ -287,8 +289,8 @@ fn a_copy_of_every_earlier_schema_is_restored() {
             for seen in [3, 6, 7, 900_000] {
                 let watch = store.watch(&hosts(), Revision(seen)).await;
                 assert!(matches!(watch, Err(crate::WatchError::Compacted { oldest }) if oldest == began), "{seen}");
-                let list = store.list(Range { at: Some(Revision(seen)), ..Range::all(&hosts()) }, 9).await;
-                assert!(matches!(list, Err(ReadError::Compacted { .. })), "{seen}");
+                let list = store.list(ListRange { at: Some(Revision(seen)), ..ListRange::all(&hosts()) }, 9).await;
+                assert!(matches!(list, Err(StoreReadError::Compacted { .. })), "{seen}");
             }
             let op = Op::Update { key: key("kept"), expected: Revision(4), value: "x".into() };
             assert_eq!(store.commit(op, vec![]).await.unwrap(), Revision(began.0 + 1));

@@ -2,8 +2,8 @@
 //!
 //! Each change is checked before anything of it is written, so a refused one leaves no trace and
 //! the others of its batch go on. A failure of the database itself refuses the whole batch; where the disk is full,
-//! those of it that matter are tried one by one with the reserve ([`short`]). Where one of them meets a damaged part of
-//! the file, the others do not pay for it.
+//! those of it that matter are tried one by one with the reserve ([`low_space`]). Where one of them meets a damaged
+//! part of the file, the others do not pay for it.
 //!
 //! It counts what it writes ([`Meter`]), keeps the history of each kind within its limits, and the
 //! write-ahead log below its high-water mark ([`HighWater`]).
@@ -14,15 +14,15 @@ use std::time::Instant;
 use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::apply::{self, Applied};
+use super::apply::{self, BatchResult};
 use super::faults::{in_words, is_structural};
 use super::writer::{Commit, StoreWriter, refusal};
-use super::{compact, pages, reseal, scrub, settle, short};
+use super::{checksum_upgrade, compact, low_space, pages, reseal, scrub};
 use crate::error::{self, CommitError, ResealError};
 use crate::hub::Hub;
-use crate::meter::Usage;
-use crate::recorded::RecordedTime;
-use crate::room::{ChangeBudget, Spending};
+use crate::meter::StoredUsage;
+use crate::recorded_time::RecordedTime;
+use crate::store_room::{ChangeBudget, ReserveUse};
 use crate::types::{GroupResource, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
@@ -34,7 +34,7 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 const LIMIT_STEPS: usize = 4;
 
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum StoreWriterCommand {
     Commit(Commit),
     /// Forgets one step of the history, of all kinds or of one, up to a revision; answers with what is
     /// compacted now.
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// Says what stands in a namespace, by kind.
     Usage {
         namespace: String,
-        answer: oneshot::Sender<BTreeMap<GroupResource, Usage>>,
+        answer: oneshot::Sender<BTreeMap<GroupResource, StoredUsage>>,
     },
     /// Keeps what is said of time in the place of what was recorded before.
     RecordTime {
@@ -73,24 +73,24 @@ pub(crate) enum Command {
     },
 }
 
-pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
+pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<StoreWriterCommand>, hub: &Hub) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(command) = queue.blocking_recv() {
         let (mut aside, mut bytes) = (None, 0);
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
-                Command::Commit(commit) => {
+                StoreWriterCommand::Commit(commit) => {
                     bytes += commit.op.value().len();
                     batch.push(commit);
                 }
-                Command::Compact { .. }
-                | Command::Usage { .. }
-                | Command::RecordTime { .. }
-                | Command::Reseal { .. }
-                | Command::Scrub { .. }
-                | Command::Settle { .. }
-                | Command::Probe { .. } => aside = Some(command),
+                StoreWriterCommand::Compact { .. }
+                | StoreWriterCommand::Usage { .. }
+                | StoreWriterCommand::RecordTime { .. }
+                | StoreWriterCommand::Reseal { .. }
+                | StoreWriterCommand::Scrub { .. }
+                | StoreWriterCommand::Settle { .. }
+                | StoreWriterCommand::Probe { .. } => aside = Some(command),
             }
             if aside.is_none() && batch.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
                 next = queue.try_recv().ok();
@@ -100,7 +100,7 @@ pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<Command>, h
             writer.write_batch(&mut batch, hub);
         }
         if let Some(aside) = aside {
-            writer.obey(aside, hub);
+            writer.run_command(aside, hub);
         }
         writer.shorten(hub);
         writer.water.keep(&writer.database.connection);
@@ -110,10 +110,10 @@ pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<Command>, h
 
 impl StoreWriter {
     /// Does what is no change of an object.
-    fn obey(&mut self, command: Command, hub: &Hub) {
+    fn run_command(&mut self, command: StoreWriterCommand, hub: &Hub) {
         match command {
-            Command::Commit(commit) => self.write_batch(&mut vec![commit], hub),
-            Command::Compact { kind, through, answer } => {
+            StoreWriterCommand::Commit(commit) => self.write_batch(&mut vec![commit], hub),
+            StoreWriterCommand::Compact { kind, through, answer } => {
                 // Nothing is taken out of a file whose structure is damaged: what is freed may be in use.
                 let most = if self.database.damages.has_structure() { Revision(0) } else { hub.published() };
                 let (kind, through) = (kind.as_ref(), through.min(most));
@@ -124,20 +124,20 @@ impl StoreWriter {
                 }
                 answer_to(answer, result.map_err(|error| refusal(&self.database.damages, &error)));
             }
-            Command::Usage { namespace, answer } => answer_to(answer, self.meter.usage(&namespace)),
-            Command::RecordTime { time, answer } => {
+            StoreWriterCommand::Usage { namespace, answer } => answer_to(answer, self.meter.usage(&namespace)),
+            StoreWriterCommand::RecordTime { time, answer } => {
                 let recorded = record_time(&mut self.database.connection, time);
                 answer_to(answer, recorded.map_err(|error| refusal(&self.database.damages, &error)));
             }
-            Command::Reseal { answer } => answer_to(answer, self.reseal()),
-            Command::Scrub { free_bytes, answer } => {
+            StoreWriterCommand::Reseal { answer } => answer_to(answer, self.reseal()),
+            StoreWriterCommand::Scrub { free_bytes, answer } => {
                 answer_to(answer, self.scrub(free_bytes));
             }
-            Command::Settle { answer } => {
-                let step = settle::step(&mut self.database.connection);
+            StoreWriterCommand::Settle { answer } => {
+                let step = checksum_upgrade::step(&mut self.database.connection);
                 answer_to(answer, step.map_err(|error| refusal(&self.database.damages, &error)));
             }
-            Command::Probe { answer } => answer_to(answer, short::probe(self, hub)),
+            StoreWriterCommand::Probe { answer } => answer_to(answer, low_space::probe(self, hub)),
         }
     }
 
@@ -146,7 +146,7 @@ impl StoreWriter {
         let step = reseal::step(&mut self.database)?;
         self.resized |= step.resealed.values > 0;
         if step.is_over && std::mem::take(&mut self.resized) {
-            self.meter.outdate();
+            self.meter.mark_stale();
         }
         Ok(step)
     }
@@ -195,7 +195,7 @@ impl StoreWriter {
     }
 
     fn write_batch(&mut self, batch: &mut Vec<Commit>, hub: &Hub) {
-        let budget = short::before(self, hub, batch);
+        let budget = low_space::make_room_for_batch(self, hub, batch);
         match self.try_batch(batch, budget, hub) {
             Ok(()) => {}
             Err(error) if error::disk_is_full(&error) => self.without_room(batch, hub, &error),
@@ -216,12 +216,12 @@ impl StoreWriter {
         match &applied {
             Ok(applied) if applied.current != applied.start => {
                 hub.flushes.flushed(began.elapsed());
-                short::note(&self.database, None);
+                low_space::note(&self.database, None);
             }
             Ok(_) => {}
             Err(_) => hub.flushes.failed(),
         }
-        let Applied { start, outcomes, events, cuts, current } = applied?;
+        let BatchResult { start, outcomes, events, cuts, current } = applied?;
         if start != hub.published() {
             // An earlier batch was reported as failed and had become durable after all.
             hub.skip_to(start);
@@ -243,8 +243,8 @@ impl StoreWriter {
         let mut reserved = Vec::new();
         for commit in batch.drain(..) {
             match commit.terms.spending {
-                Spending::Ordinary => answer_to(commit.answer, Err(CommitError::Full(in_words(error)))),
-                Spending::Reserved => reserved.push(commit),
+                ReserveUse::Ordinary => answer_to(commit.answer, Err(CommitError::Full(in_words(error)))),
+                ReserveUse::Reserved => reserved.push(commit),
             }
         }
         for commit in reserved {
@@ -252,8 +252,8 @@ impl StoreWriter {
             let mut one = vec![commit];
             let tried = loop {
                 match self.try_batch(&mut one, ChangeBudget::default(), hub) {
-                    Err(error) if error::disk_is_full(&error) && short::release(&self.database, bytes) => {
-                        short::make_room(self, hub, false);
+                    Err(error) if error::disk_is_full(&error) && low_space::release(&self.database, bytes) => {
+                        low_space::make_room(self, hub, false);
                     }
                     tried => break tried,
                 }
@@ -269,7 +269,7 @@ impl StoreWriter {
         tracing::error!(%error, changes = batch.len(), "cannot write to the database");
         // A part of the file that is damaged does not keep the rest from being written.
         if !is_structural(error) {
-            short::note(&self.database, Some(in_words(error)));
+            low_space::note(&self.database, Some(in_words(error)));
         }
         for commit in batch.drain(..) {
             answer_to(commit.answer, Err(refusal(&self.database.damages, error)));
@@ -277,7 +277,7 @@ impl StoreWriter {
     }
 
     /// Writes what may be written of a batch, and counts it.
-    fn apply(&mut self, batch: &[Commit], budget: ChangeBudget) -> rusqlite::Result<Applied> {
+    fn apply(&mut self, batch: &[Commit], budget: ChangeBudget) -> rusqlite::Result<BatchResult> {
         let mut counted = Vec::with_capacity(batch.len());
         let applied = apply::batch(&mut self.database, &mut self.meter, (batch, budget), &mut counted);
         match &applied {

@@ -10,12 +10,12 @@ use crate::damage::DamageBook;
 use crate::error::{self, CommitError};
 use crate::high_water::HighWater;
 use crate::meter::{CommitTerms, Meter};
-use crate::types::{GroupResource, Guard, Op, Revision};
+use crate::types::{GroupResource, Op, Revision, WritePrecondition};
 
 #[derive(Debug)]
 pub(crate) struct Commit {
     pub(crate) op: Op,
-    pub(crate) guards: Vec<Guard>,
+    pub(crate) guards: Vec<WritePrecondition>,
     pub(crate) terms: CommitTerms,
     pub(crate) answer: oneshot::Sender<Result<Revision, CommitError>>,
 }

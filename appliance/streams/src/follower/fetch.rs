@@ -6,11 +6,14 @@ use std::{
 };
 
 use firesteel_facts::shown_url;
-use firesteel_images::import::Stage;
-use firesteel_resources::boot_image_stream::Artifact;
+use firesteel_images::import::AcquisitionStage;
+use firesteel_resources::boot_image_stream::ArtifactStatus;
 
 use super::Follower;
-use crate::{Tell, controller::lock, depot::Fault, memory::Underway, rate, releases, tell};
+use crate::{
+    Tell, controller::lock, depot::DepotFailure, download_speed, releases, stream_record::RunningDownload,
+    stream_status,
+};
 
 /// How often a download under way is looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -23,7 +26,7 @@ const ROOM_AHEAD: u64 = 128 << 20;
 const TOLD_EVERY: Duration = Duration::from_secs(3);
 
 /// Why a fetch ended without a result.
-enum Broken {
+enum FetchInterruption {
     /// It is not wanted any more.
     Unwanted,
     NoRoom(String),
@@ -44,7 +47,7 @@ impl Follower {
         }
     }
 
-    async fn fetch(&self, release: &str, artifact: &Artifact) {
+    async fn fetch(&self, release: &str, artifact: &ArtifactStatus) {
         let sha256 = &artifact.sha256;
         let (wanted, terms) = {
             let memory = self.memory();
@@ -52,7 +55,7 @@ impl Follower {
         };
         let Some(wanted) = wanted else {
             let message = format!("{sha256} is no sha256: remove the status of this stream");
-            let fault = Fault { message, is_permanent: true, ..Fault::default() };
+            let fault = DepotFailure { message, is_permanent: true, ..DepotFailure::default() };
             let now = self.uptime();
             self.memory().failed(release, sha256, &fault, now);
             return;
@@ -67,7 +70,7 @@ impl Follower {
         }
         let url = shown_url(&wanted.url);
         tracing::info!(stream = self.name, release, url, "fetching");
-        let stage: Arc<Mutex<Option<Stage>>> = Arc::default();
+        let stage: Arc<Mutex<Option<AcquisitionStage>>> = Arc::default();
         let heard = Arc::clone(&stage);
         let tell: Tell = Arc::new(move |stage| *lock(&heard) = Some(stage));
         let depot = Arc::clone(&self.streams.inner.config.depot);
@@ -89,19 +92,19 @@ impl Follower {
                 }
             }
             Ok(Err(fault)) => self.failed(release, artifact, fault).await,
-            Err(Broken::Unwanted) => self.memory().put_back(release, sha256),
-            Err(Broken::NoRoom(message)) => self.has_no_room(release, sha256, message),
+            Err(FetchInterruption::Unwanted) => self.memory().put_back(release, sha256),
+            Err(FetchInterruption::NoRoom(message)) => self.has_no_room(release, sha256, message),
         }
     }
 
     fn has_no_room(&self, release: &str, sha256: &str, message: String) {
         tracing::warn!(stream = self.name, release, %message, "no room");
-        let fault = Fault { message, is_full: true, ..Fault::default() };
+        let fault = DepotFailure { message, is_full: true, ..DepotFailure::default() };
         let now = self.uptime();
         self.memory().failed(release, sha256, &fault, now);
     }
 
-    async fn failed(&self, release: &str, artifact: &Artifact, fault: Fault) {
+    async fn failed(&self, release: &str, artifact: &ArtifactStatus, fault: DepotFailure) {
         if fault.is_busy {
             tracing::debug!(stream = self.name, release, error = %fault.message, "waiting");
         } else {
@@ -118,25 +121,34 @@ impl Follower {
             }
         }
         if fault.is_permanent {
-            self.tell(true, "ArtifactRefused", format!("{}: {}", tell::name_of(release, artifact), fault.message));
+            self.record_stream_event(
+                true,
+                "ArtifactRefused",
+                format!("{}: {}", stream_status::name_of(release, artifact), fault.message),
+            );
         }
         let now = self.uptime();
         self.memory().failed(release, &artifact.sha256, &fault, now);
     }
 
     /// Tells of a download until it is not to go on.
-    async fn watch(&self, release: &str, artifact: &Artifact, stage: &Mutex<Option<Stage>>) -> Broken {
-        let mut rate = rate::Rate::default();
+    async fn watch(
+        &self,
+        release: &str,
+        artifact: &ArtifactStatus,
+        stage: &Mutex<Option<AcquisitionStage>>,
+    ) -> FetchInterruption {
+        let mut rate = download_speed::Rate::default();
         // So far there is room.
         let mut room_until: Option<u64> = None;
         let (mut told_at, mut total) = (None, artifact.total_bytes);
         let tells_from = self.uptime() + TICK;
         loop {
-            let is_quick = matches!(*lock(stage), None | Some(Stage::Downloading { .. }));
+            let is_quick = matches!(*lock(stage), None | Some(AcquisitionStage::Downloading { .. }));
             let is_early = is_quick && room_until.is_none();
             self.runtime().sleep_until(self.uptime() + if is_early { FIRST_LOOK } else { TICK }).await;
             if !self.memory().is_wanted(release, artifact) {
-                return Broken::Unwanted;
+                return FetchInterruption::Unwanted;
             }
             let Some(now_at) = *lock(stage) else { continue };
             let underway = underway(now_at, &mut rate, self.uptime(), &mut total);
@@ -145,7 +157,7 @@ impl Follower {
                     Ok(None) => {
                         self.memory().troubles.room = None;
                     }
-                    Ok(Some(shortfall)) => return Broken::NoRoom(shortfall),
+                    Ok(Some(shortfall)) => return FetchInterruption::NoRoom(shortfall),
                     // Nothing is known of the room: the disk says when it is full.
                     Err(error) => tracing::warn!(%error, "making room"),
                 }
@@ -165,8 +177,8 @@ impl Follower {
 
 /// What is about to come in of a download, and up to which of its bytes that is said; `None` where nothing is known, or
 /// there is room.
-fn coming(stage: Stage, part: &str, room_until: Option<u64>) -> Option<(u64, u64)> {
-    let Stage::Downloading { done_bytes, total_bytes } = stage else { return None };
+fn coming(stage: AcquisitionStage, part: &str, room_until: Option<u64>) -> Option<(u64, u64)> {
+    let AcquisitionStage::Downloading { done_bytes, total_bytes } = stage else { return None };
     if room_until.is_some_and(|until| done_bytes < until) {
         return None;
     }
@@ -183,26 +195,36 @@ fn coming(stage: Stage, part: &str, room_until: Option<u64>) -> Option<(u64, u64
 }
 
 /// What is told of a stage. The total stays known while the bytes are packed.
-fn underway(stage: Stage, rate: &mut rate::Rate, now: Duration, total: &mut Option<u64>) -> Underway {
-    let plain = |done_bytes, total_bytes, message| Underway { done_bytes, total_bytes, message, ..Underway::default() };
+fn underway(
+    stage: AcquisitionStage,
+    rate: &mut download_speed::Rate,
+    now: Duration,
+    total: &mut Option<u64>,
+) -> RunningDownload {
+    let plain = |done_bytes, total_bytes, message| RunningDownload {
+        done_bytes,
+        total_bytes,
+        message,
+        ..RunningDownload::default()
+    };
     match stage {
-        Stage::Waiting { ahead, done_bytes } => {
+        AcquisitionStage::Waiting { ahead, done_bytes } => {
             plain(done_bytes, *total, format!("waiting: {ahead} other images come before it"))
         }
-        Stage::Rereading { done_bytes, total_bytes: kept } => plain(
+        AcquisitionStage::Rereading { done_bytes, total_bytes: kept } => plain(
             kept,
             *total,
-            format!("reading again what was downloaded before: {}%", tell::percent(done_bytes, kept)),
+            format!("reading again what was downloaded before: {}%", stream_status::percent(done_bytes, kept)),
         ),
-        Stage::Downloading { done_bytes, total_bytes } => {
+        AcquisitionStage::Downloading { done_bytes, total_bytes } => {
             *total = total_bytes.or(*total);
             rate.observe(now, done_bytes);
             let speed = rate.speed(done_bytes, total_bytes);
-            Underway { done_bytes, total_bytes, speed, message: String::new() }
+            RunningDownload { done_bytes, total_bytes, speed, message: String::new() }
         }
-        Stage::Importing { source_bytes, .. } => {
+        AcquisitionStage::Importing { source_bytes, .. } => {
             let done = total.unwrap_or(source_bytes);
-            let percent = tell::percent(source_bytes, done);
+            let percent = stream_status::percent(source_bytes, done);
             plain(done, *total, format!("downloaded; checked and packed for disks: {percent}%"))
         }
     }
@@ -215,7 +237,7 @@ mod tests {
     /// Without a length nothing was asked for, and a download went on beyond the quota.
     #[test]
     fn room_is_made_for_what_is_known_and_piece_by_piece_for_what_is_not() {
-        let stage = |done_bytes, total_bytes| Stage::Downloading { done_bytes, total_bytes };
+        let stage = |done_bytes, total_bytes| AcquisitionStage::Downloading { done_bytes, total_bytes };
         assert_eq!(coming(stage(0, None), "disk", None), None);
         assert_eq!(coming(stage(10, Some(100)), "disk", None), Some((190, u64::MAX)), "it is packed beside itself");
         assert_eq!(coming(stage(10, Some(100)), "iso", None), Some((90, u64::MAX)));
@@ -225,6 +247,6 @@ mod tests {
         let until = first.map(|(_, until)| until);
         assert_eq!(coming(stage(ROOM_AHEAD, None), "disk", until), None);
         assert_eq!(coming(stage(10 + ROOM_AHEAD, None), "disk", until), Some((ROOM_AHEAD, 10 + 2 * ROOM_AHEAD)));
-        assert_eq!(coming(Stage::Rereading { done_bytes: 1, total_bytes: 2 }, "disk", None), None);
+        assert_eq!(coming(AcquisitionStage::Rereading { done_bytes: 1, total_bytes: 2 }, "disk", None), None);
     }
 }

@@ -11,28 +11,28 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use firesteel_facts::Guid;
 use firesteel_images::{
-    http::{Download, HttpReader, Limits},
-    write::{AlignedBuffer, Device, Disk, Unattended, WriteSpec, write_image},
+    http::{Download, DownloadLimits, HttpReader},
+    write::{AlignedBuffer, ExclusiveDisk, Unattended, WritableDisk, WriteSpec, write_image},
 };
 
-use crate::image::Image;
+use crate::image::BenchImage;
 
 const CHUNK_BYTES: usize = 4 << 20;
 /// Both ends of the disk, where our writer completes the partition table.
 const ENDS_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Case {
+enum WriteBenchCase {
     Firesteel,
     Pipeline,
     Limit,
 }
 
-const CASES: [Case; 3] = [Case::Limit, Case::Firesteel, Case::Pipeline];
+const CASES: [WriteBenchCase; 3] = [WriteBenchCase::Limit, WriteBenchCase::Firesteel, WriteBenchCase::Pipeline];
 
 #[derive(Debug)]
-pub(crate) struct Run {
-    case: Case,
+pub(crate) struct WriteBenchRun {
+    case: WriteBenchCase,
     /// Until all was on the medium, read-back not counted.
     write: Duration,
     readback: Option<Duration>,
@@ -40,16 +40,16 @@ pub(crate) struct Run {
     cpu: Duration,
 }
 
-pub(crate) fn run(dir: &Path, image: &Image, url: &str, reps: usize) -> Result<Vec<Run>> {
+pub(crate) fn run(dir: &Path, image: &BenchImage, url: &str, reps: usize) -> Result<Vec<WriteBenchRun>> {
     let mut runs = Vec::new();
     for rep in 1..=reps {
         for case in CASES {
-            let target = Target::new(dir, image.meta.raw_bytes)?;
+            let target = LoopDevice::new(dir, image.meta.raw_bytes)?;
             let cpu = cpu_time()?;
             let (write, readback) = match case {
-                Case::Firesteel => firesteel(&target.device, image, url)?,
-                Case::Pipeline => (pipeline(&target.device, url)?, None),
-                Case::Limit => (limit(&target.device, image)?, None),
+                WriteBenchCase::Firesteel => firesteel(&target.device, image, url)?,
+                WriteBenchCase::Pipeline => (pipeline(&target.device, url)?, None),
+                WriteBenchCase::Limit => (limit(&target.device, image)?, None),
             };
             let cpu = cpu_time()?.saturating_sub(cpu);
             compare(&target.device, image, case)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(dir: &Path, image: &Image, url: &str, reps: usize) -> Result<V
                 readback_text.unwrap_or_default(),
                 cpu.as_secs_f64()
             );
-            runs.push(Run { case, write, readback, cpu });
+            runs.push(WriteBenchRun { case, write, readback, cpu });
         }
     }
     Ok(runs)
@@ -68,15 +68,17 @@ pub(crate) fn run(dir: &Path, image: &Image, url: &str, reps: usize) -> Result<V
 
 /// Prints the medians and what they are in proportion. Returns whether the write is as fast as it has to be.
 #[allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the program is for")]
-pub(crate) fn print(image: &Image, runs: &[Run]) -> bool {
+pub(crate) fn print(image: &BenchImage, runs: &[WriteBenchRun]) -> bool {
     let median_of = |mut times: Vec<Duration>| {
         times.sort();
         times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64()
     };
-    let median = |case: Case| median_of(runs.iter().filter(|run| run.case == case).map(|run| run.write).collect());
+    let median =
+        |case: WriteBenchCase| median_of(runs.iter().filter(|run| run.case == case).map(|run| run.write).collect());
     let readback = median_of(runs.iter().filter_map(|run| run.readback).collect());
     let mib = |bytes: u64| bytes >> 20;
-    let (ours, pipeline, limit) = (median(Case::Firesteel), median(Case::Pipeline), median(Case::Limit));
+    let (ours, pipeline, limit) =
+        (median(WriteBenchCase::Firesteel), median(WriteBenchCase::Pipeline), median(WriteBenchCase::Limit));
     println!(
         "image: {} MiB raw, {} MiB used, {} MiB as a stream; {} runs each, medians",
         mib(image.meta.raw_bytes),
@@ -90,11 +92,11 @@ pub(crate) fn print(image: &Image, runs: &[Run]) -> bool {
         format!("{:.2}", median_of(times))
     };
     let rows = [
-        ("limit: used bytes, O_DIRECT, in sequence", limit, cpu(Case::Limit)),
-        ("curl | zstd -dc | dd oflag=direct bs=4M", pipeline, cpu(Case::Pipeline)),
+        ("limit: used bytes, O_DIRECT, in sequence", limit, cpu(WriteBenchCase::Limit)),
+        ("curl | zstd -dc | dd oflag=direct bs=4M", pipeline, cpu(WriteBenchCase::Pipeline)),
         ("firesteel: write", ours, String::new()),
         ("firesteel: read-back and completion", readback, String::new()),
-        ("firesteel: both", ours + readback, cpu(Case::Firesteel)),
+        ("firesteel: both", ours + readback, cpu(WriteBenchCase::Firesteel)),
     ];
     for (name, seconds, cpu) in rows {
         println!("{name:44} {seconds:8.2} {:8.2} {:10.2} {cpu:>6}", seconds / limit, seconds / pipeline);
@@ -120,8 +122,8 @@ fn cpu_time() -> Result<Duration> {
     Ok(total)
 }
 
-fn firesteel(device: &Path, image: &Image, url: &str) -> Result<(Duration, Option<Duration>)> {
-    let disk = Device::open(device)?;
+fn firesteel(device: &Path, image: &BenchImage, url: &str) -> Result<(Duration, Option<Duration>)> {
+    let disk = ExclusiveDisk::open(device)?;
     let meta = &image.meta;
     let spec = WriteSpec {
         raw_bytes: meta.raw_bytes,
@@ -131,7 +133,7 @@ fn firesteel(device: &Path, image: &Image, url: &str) -> Result<(Duration, Optio
         disk_guid: Guid([3; 16]),
     };
     let client = reqwest::Client::builder().no_proxy().build().context("making an HTTP client")?;
-    let download = Download::new(client, url, Limits::default(), Some(meta.stream_bytes), true)?;
+    let download = Download::new(client, url, DownloadLimits::default(), Some(meta.stream_bytes), true)?;
     let written = write_image(HttpReader::new(download)?, &disk, &spec, &Unattended).context("writing the image")?;
     Ok((written.write, Some(written.readback)))
 }
@@ -150,9 +152,9 @@ fn pipeline(device: &Path, url: &str) -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-fn limit(device: &Path, image: &Image) -> Result<Duration> {
+fn limit(device: &Path, image: &BenchImage) -> Result<Duration> {
     let raw = File::open(&image.raw_path)?;
-    let disk = Device::open(device)?;
+    let disk = ExclusiveDisk::open(device)?;
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
     let started = Instant::now();
     for range in &image.used {
@@ -167,16 +169,16 @@ fn limit(device: &Path, image: &Image) -> Result<Duration> {
 }
 
 /// Whether the disk holds the image: all of it, or where only used bytes were written, those.
-fn compare(device: &Path, image: &Image, case: Case) -> Result<()> {
+fn compare(device: &Path, image: &BenchImage, case: WriteBenchCase) -> Result<()> {
     let ends = ENDS_BYTES..image.meta.raw_bytes - ENDS_BYTES;
     let whole = 0..image.meta.raw_bytes;
     let ranges = match case {
-        Case::Firesteel => std::slice::from_ref(&ends),
-        Case::Pipeline => std::slice::from_ref(&whole),
-        Case::Limit => &image.used[..],
+        WriteBenchCase::Firesteel => std::slice::from_ref(&ends),
+        WriteBenchCase::Pipeline => std::slice::from_ref(&whole),
+        WriteBenchCase::Limit => &image.used[..],
     };
     let raw = File::open(&image.raw_path)?;
-    let disk = Device::open(device)?;
+    let disk = ExclusiveDisk::open(device)?;
     let reader = disk.reader()?;
     let (mut expected, mut found) = (vec![0; CHUNK_BYTES], AlignedBuffer::new(CHUNK_BYTES));
     for range in ranges {
@@ -193,12 +195,12 @@ fn compare(device: &Path, image: &Image, case: Case) -> Result<()> {
 }
 
 /// A fresh loop device with direct I/O over a fresh file; removed at the end.
-struct Target {
+struct LoopDevice {
     file: PathBuf,
     device: PathBuf,
 }
 
-impl Target {
+impl LoopDevice {
     fn new(dir: &Path, bytes: u64) -> Result<Self> {
         let file = dir.join("target.raw");
         if file.exists() {
@@ -222,7 +224,7 @@ impl Target {
     }
 }
 
-impl Drop for Target {
+impl Drop for LoopDevice {
     fn drop(&mut self) {
         match Command::new("losetup").arg("--detach").arg(&self.device).status() {
             Ok(status) if status.success() => {}

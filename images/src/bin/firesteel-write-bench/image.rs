@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use firesteel_facts::Guid;
 use firesteel_images::{
-    import::{ImageMeta, ImageStore, Importer, Origin},
+    import::{ImageMeta, ImageStore, ImportSource, Importer},
     write::gpt,
 };
 
@@ -20,7 +20,7 @@ const MIB: u64 = 1 << 20;
 /// Files above this are left out, so that no single one dominates.
 const FILE_BYTES_MAX: u64 = 60 * MIB;
 
-pub(crate) struct Image {
+pub(crate) struct BenchImage {
     pub(crate) raw_path: PathBuf,
     pub(crate) stream_path: PathBuf,
     pub(crate) meta: ImageMeta,
@@ -28,13 +28,13 @@ pub(crate) struct Image {
     pub(crate) used: Vec<std::ops::Range<u64>>,
 }
 
-impl Image {
+impl BenchImage {
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used.iter().map(|range| range.end - range.start).sum()
     }
 }
 
-pub(crate) fn prepare(dir: &Path, size_mib: u64, used_mib: u64) -> Result<Image> {
+pub(crate) fn prepare(dir: &Path, size_mib: u64, used_mib: u64) -> Result<BenchImage> {
     let raw_path = dir.join(format!("disk-{size_mib}-{used_mib}.raw"));
     if !raw_path.exists() {
         eprintln!("building an image of {size_mib} MiB with {used_mib} MiB of files from /usr");
@@ -44,9 +44,9 @@ pub(crate) fn prepare(dir: &Path, size_mib: u64, used_mib: u64) -> Result<Image>
     }
     let store = ImageStore::open(&dir.join("store"))?;
     let raw = File::open(&raw_path).context("opening the image")?;
-    let stored = Importer::new(store).import(raw, &Origin::default(), &|_| {}).context("packing the image")?;
+    let stored = Importer::new(store).import(raw, &ImportSource::default(), &|_| {}).context("packing the image")?;
     let used = used_ranges(&raw_path)?;
-    Ok(Image { raw_path, stream_path: stored.path, meta: stored.meta, used })
+    Ok(BenchImage { raw_path, stream_path: stored.path, meta: stored.meta, used })
 }
 
 fn build(dir: &Path, path: &Path, size_bytes: u64, used_bytes: u64) -> Result<()> {

@@ -20,7 +20,7 @@ use clap::Parser;
 
 /// Measure the disk writer against a shell pipeline and the physical limit
 #[derive(Debug, Parser)]
-struct Arguments {
+struct WriteBenchOptions {
     /// Size of the disk and of the image on it
     #[arg(long, default_value_t = 4096, value_name = "MIB")]
     size: u64,
@@ -36,7 +36,7 @@ struct Arguments {
 }
 
 fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+    let arguments = WriteBenchOptions::parse();
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         bail!("another crypto provider is installed already");
     }

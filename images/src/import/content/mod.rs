@@ -10,17 +10,17 @@
 //! What an image looks like is a guess that its owner may overrule by declaring a format; a table that is damaged, or leads
 //! behind the image, is none: the disk writer refuses it too.
 
-mod looks;
+mod lookalikes;
 
 use std::io;
 
-pub use looks::Lookalike;
+pub use lookalikes::Lookalike;
 
 use super::pack::RawImage;
 use crate::write::{
     PartitionBeyondEnd, extent,
-    gpt::{self, GptError, HEAD_BYTES, Table},
-    mbr::{self, Entry},
+    gpt::{self, GptError, GptTable, HEAD_BYTES},
+    mbr::{self, MbrEntry},
 };
 
 const SECTOR_BYTES: usize = 512;
@@ -60,11 +60,11 @@ pub(crate) struct DiskWatch {
     head: Vec<u8>,
     is_judged: bool,
     block_bytes: u32,
-    table: Option<Table>,
+    table: Option<GptTable>,
     has_backup: bool,
     chains: Vec<LogicalChain>,
     /// Partitions of the chains, each with the block that it counts from.
-    logical: Vec<(u64, Entry)>,
+    logical: Vec<(u64, MbrEntry)>,
     tail: Vec<u8>,
 }
 
@@ -93,7 +93,7 @@ impl DiskWatch {
             self.judge_whole_head()?;
         }
         if self.is_judged {
-            self.look(self.at, data);
+            self.observe_bytes(self.at, data);
         }
         self.tail.extend_from_slice(&data[data.len().saturating_sub(SECTOR_BYTES)..]);
         let surplus = self.tail.len().saturating_sub(SECTOR_BYTES);
@@ -124,12 +124,12 @@ impl DiskWatch {
         if !self.is_judged {
             self.judge()?;
             let head = std::mem::take(&mut self.head);
-            self.look(0, &head);
+            self.observe_bytes(0, &head);
             self.head = head;
         }
         if !self.is_declared {
             let odd = (!self.at.is_multiple_of(SECTOR_BYTES as u64)).then_some(Lookalike::OddLength { bytes: self.at });
-            if let Some(lookalike) = looks::vhd_footer(&self.tail, self.at).or(odd) {
+            if let Some(lookalike) = lookalikes::vhd_footer(&self.tail, self.at).or(odd) {
                 return Err(ContentFault::Lookalike(lookalike));
             }
         }
@@ -152,7 +152,7 @@ impl DiskWatch {
     fn judge(&mut self) -> Result<(), ContentFault> {
         self.is_judged = true;
         if !self.is_declared
-            && let Some(lookalike) = looks::lookalike(&self.head)
+            && let Some(lookalike) = lookalikes::lookalike(&self.head)
         {
             return Err(ContentFault::Lookalike(lookalike));
         }
@@ -165,7 +165,7 @@ impl DiskWatch {
     }
 
     /// Looks at what tables lead to in these bytes, which begin at `begin`.
-    fn look(&mut self, begin: u64, data: &[u8]) {
+    fn observe_bytes(&mut self, begin: u64, data: &[u8]) {
         if let Some(table) = &self.table {
             let header = sector(begin, data, offset(table.alternate_lba, self.block_bytes), self.block_bytes as usize);
             let parsed = header.map(|header| gpt::parse_backup_header(header, table.alternate_lba, self.block_bytes));
@@ -196,7 +196,7 @@ impl LogicalChain {
     }
 
     /// Follows the links that lie in these bytes. `false`: the chain has ended, or leads back, as no sound one does.
-    fn follow(&mut self, begin: u64, data: &[u8], block_bytes: u32, found: &mut Vec<(u64, Entry)>) -> bool {
+    fn follow(&mut self, begin: u64, data: &[u8], block_bytes: u32, found: &mut Vec<(u64, MbrEntry)>) -> bool {
         loop {
             let at = self.offset(block_bytes);
             if at >= begin.saturating_add(data.len() as u64) {

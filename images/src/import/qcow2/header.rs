@@ -21,14 +21,14 @@ pub enum Qcow2Error {
     #[error("reading the qcow2 image at {offset}")]
     Read { offset: u64, source: io::Error },
     #[error("the qcow2 image is refused: {0}")]
-    Refused(#[from] Reason),
+    Refused(#[from] Qcow2Refusal),
     #[error("expanding the compressed cluster for byte {guest}")]
     Cluster { guest: u64, source: io::Error },
 }
 
 /// Why an image is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum Qcow2Refusal {
     #[error("it ends within its header")]
     Short,
     #[error("it is no qcow2 image")]
@@ -79,7 +79,7 @@ pub enum Compression {
 
 /// What reading needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct Qcow2Header {
     pub version: u32,
     pub cluster_bits: u32,
     /// Length of the raw disk.
@@ -89,40 +89,40 @@ pub struct Header {
     pub compression: Compression,
 }
 
-impl Header {
+impl Qcow2Header {
     /// Parses the first bytes of a file of `file_bytes`.
-    pub fn parse(bytes: &[u8], file_bytes: u64) -> Result<Self, Reason> {
+    pub fn parse(bytes: &[u8], file_bytes: u64) -> Result<Self, Qcow2Refusal> {
         let u32_at = |at: usize| {
-            bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes).ok_or(Reason::Short)
+            bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes).ok_or(Qcow2Refusal::Short)
         };
         let u64_at = |at: usize| {
-            bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes).ok_or(Reason::Short)
+            bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes).ok_or(Qcow2Refusal::Short)
         };
         if u32_at(0)? != MAGIC {
-            return Err(Reason::Magic);
+            return Err(Qcow2Refusal::Magic);
         }
         let version = u32_at(4)?;
         if version != 2 && version != 3 {
-            return Err(Reason::Version(version));
+            return Err(Qcow2Refusal::Version(version));
         }
         let cluster_bits = u32_at(20)?;
         if !(9..=21).contains(&cluster_bits) {
-            return Err(Reason::ClusterBits(cluster_bits));
+            return Err(Qcow2Refusal::ClusterBits(cluster_bits));
         }
         if u64_at(8)? != 0 || u32_at(16)? != 0 {
-            return Err(Reason::BackingFile);
+            return Err(Qcow2Refusal::BackingFile);
         }
         if u32_at(32)? != 0 {
-            return Err(Reason::Encrypted);
+            return Err(Qcow2Refusal::Encrypted);
         }
         let compression =
             if version == 3 { features(&u32_at, &u64_at, bytes, cluster_bits)? } else { Compression::Zlib };
         let disk_bytes = u64_at(24)?;
         if disk_bytes == 0 {
-            return Err(Reason::Empty);
+            return Err(Qcow2Refusal::Empty);
         }
         if disk_bytes > RAW_BYTES_MAX {
-            return Err(Reason::Size(disk_bytes));
+            return Err(Qcow2Refusal::Size(disk_bytes));
         }
         let header =
             Self { version, cluster_bits, disk_bytes, l1_entries: u32_at(36)?, l1_offset: u64_at(40)?, compression };
@@ -147,7 +147,7 @@ impl Header {
         self.disk_bytes.div_ceil(self.cluster_bytes() * self.l2_entries())
     }
 
-    fn check_l1(&self, file_bytes: u64) -> Result<(), Reason> {
+    fn check_l1(&self, file_bytes: u64) -> Result<(), Qcow2Refusal> {
         let (offset, entries) = (self.l1_offset, self.l1_entries);
         let end = offset.checked_add(u64::from(entries) * 8);
         let fits = end.is_some_and(|end| end <= file_bytes)
@@ -155,39 +155,39 @@ impl Header {
             && offset.is_multiple_of(self.cluster_bytes())
             && u64::from(entries) <= L1_ENTRIES_MAX
             && self.l1_entries_needed() <= u64::from(entries);
-        if fits { Ok(()) } else { Err(Reason::L1 { offset, entries }) }
+        if fits { Ok(()) } else { Err(Qcow2Refusal::L1 { offset, entries }) }
     }
 }
 
 fn features(
-    u32_at: &dyn Fn(usize) -> Result<u32, Reason>,
-    u64_at: &dyn Fn(usize) -> Result<u64, Reason>,
+    u32_at: &dyn Fn(usize) -> Result<u32, Qcow2Refusal>,
+    u64_at: &dyn Fn(usize) -> Result<u64, Qcow2Refusal>,
     bytes: &[u8],
     cluster_bits: u32,
-) -> Result<Compression, Reason> {
+) -> Result<Compression, Qcow2Refusal> {
     let incompatible = u64_at(72)?;
     for (feature, reason) in [
-        (INCOMPATIBLE_CORRUPT, Reason::Corrupt),
-        (INCOMPATIBLE_DIRTY, Reason::Dirty),
-        (INCOMPATIBLE_DATA_FILE, Reason::DataFile),
-        (INCOMPATIBLE_EXTENDED_L2, Reason::ExtendedL2),
+        (INCOMPATIBLE_CORRUPT, Qcow2Refusal::Corrupt),
+        (INCOMPATIBLE_DIRTY, Qcow2Refusal::Dirty),
+        (INCOMPATIBLE_DATA_FILE, Qcow2Refusal::DataFile),
+        (INCOMPATIBLE_EXTENDED_L2, Qcow2Refusal::ExtendedL2),
     ] {
         if incompatible & feature != 0 {
             return Err(reason);
         }
     }
     if incompatible & !INCOMPATIBLE_COMPRESSION != 0 {
-        return Err(Reason::Features(incompatible));
+        return Err(Qcow2Refusal::Features(incompatible));
     }
     let length = u32_at(100)?;
     if length < 104 || !length.is_multiple_of(8) || length > 1 << cluster_bits {
-        return Err(Reason::HeaderLength(length));
+        return Err(Qcow2Refusal::HeaderLength(length));
     }
-    let kind = if length > 104 { *bytes.get(104).ok_or(Reason::Short)? } else { 0 };
+    let kind = if length > 104 { *bytes.get(104).ok_or(Qcow2Refusal::Short)? } else { 0 };
     match (incompatible & INCOMPATIBLE_COMPRESSION != 0, kind) {
         (false, 0) => Ok(Compression::Zlib),
         (true, 1) => Ok(Compression::Zstd),
         // The feature bit is set exactly when the type is not zlib.
-        (_, kind) => Err(Reason::Compression(kind)),
+        (_, kind) => Err(Qcow2Refusal::Compression(kind)),
     }
 }

@@ -10,8 +10,8 @@
 mod header;
 mod reader;
 
-pub use header::{Compression, Header, Qcow2Error, Reason};
-pub use reader::Reader;
+pub use header::{Compression, Qcow2Error, Qcow2Header, Qcow2Refusal};
+pub use reader::Qcow2Reader;
 
 use std::io::{Cursor, Read};
 
@@ -22,7 +22,7 @@ const _: () = assert!(header::L1_ENTRIES_MAX * 8 <= 32 << 20);
 
 /// Reads any bytes as an image. For fuzzing: never panics, never takes long.
 pub fn check(bytes: &[u8]) {
-    if let Ok(reader) = Reader::open(Cursor::new(bytes)) {
+    if let Ok(reader) = Qcow2Reader::open(Cursor::new(bytes)) {
         drop(std::io::copy(&mut reader.take(4 << 20), &mut std::io::sink()));
     }
 }

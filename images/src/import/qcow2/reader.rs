@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::header::{Compression, HEADER_BYTES, Header, Qcow2Error, Reason};
+use super::header::{Compression, HEADER_BYTES, Qcow2Error, Qcow2Header, Qcow2Refusal};
 
 /// Bits 9 to 55 of an entry.
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
@@ -16,10 +16,10 @@ const WINDOW_LOG_MAX: u32 = 23;
 
 /// Reads the raw disk in order. Memory: [`super::MEMORY_BYTES_MAX`].
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct Qcow2Reader<R> {
     source: R,
     file_bytes: u64,
-    header: Header,
+    header: Qcow2Header,
     l1: Vec<u64>,
     /// Offsets of the L2 tables, sorted: no data may overlap them.
     tables: Vec<u64>,
@@ -39,13 +39,13 @@ enum Mapping {
     Compressed { offset: u64, bytes: u64 },
 }
 
-impl<R: Read + Seek> Reader<R> {
+impl<R: Read + Seek> Qcow2Reader<R> {
     /// Checks header and tables.
     pub fn open(mut source: R) -> Result<Self, Qcow2Error> {
         let file_bytes = source.seek(SeekFrom::End(0)).map_err(|source| Qcow2Error::Read { offset: 0, source })?;
         let mut head = vec![0; usize::try_from(file_bytes).unwrap_or(HEADER_BYTES).min(HEADER_BYTES)];
         read_at(&mut source, 0, &mut head)?;
-        let header = Header::parse(&head, file_bytes)?;
+        let header = Qcow2Header::parse(&head, file_bytes)?;
         // The header says that the table has as many; what it has beyond is not used.
         let needed = usize::try_from(header.l1_entries_needed()).unwrap_or(0);
         let l1 = read_table(&mut source, header.l1_offset, needed)?;
@@ -67,7 +67,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &Qcow2Header {
         &self.header
     }
 
@@ -109,7 +109,7 @@ impl<R: Read + Seek> Reader<R> {
             Mapping::Plain(offset) => {
                 // The file may end within the last cluster, but not before what the disk holds.
                 if offset.checked_add(valid).is_none_or(|end| end > self.file_bytes) {
-                    return Err(Reason::Cluster(offset).into());
+                    return Err(Qcow2Refusal::Cluster(offset).into());
                 }
                 read_at(&mut self.source, offset, &mut self.cluster[..self.valid])?;
             }
@@ -133,35 +133,36 @@ impl<R: Read + Seek> Reader<R> {
             self.l2_index = Some(l1_index);
         }
         let entry = self.l2[usize::try_from(l2_index).unwrap_or(0)];
-        if entry & COMPRESSED != 0 { self.compressed(entry) } else { self.plain(entry) }.map_err(Qcow2Error::from)
+        if entry & COMPRESSED != 0 { self.compressed(entry) } else { self.plain_mapping(entry) }
+            .map_err(Qcow2Error::from)
     }
 
-    fn plain(&self, entry: u64) -> Result<Mapping, Reason> {
+    fn plain_mapping(&self, entry: u64) -> Result<Mapping, Qcow2Refusal> {
         let zero_allowed = if self.header.version >= 3 { ZERO } else { 0 };
         if entry & !(OFFSET_MASK | COPIED | zero_allowed) != 0 {
-            return Err(Reason::Reserved(entry));
+            return Err(Qcow2Refusal::Reserved(entry));
         }
         let offset = entry & OFFSET_MASK;
         if entry & ZERO != 0 || offset == 0 {
             return Ok(Mapping::Zero);
         }
         if !offset.is_multiple_of(self.header.cluster_bytes()) {
-            return Err(Reason::Cluster(offset));
+            return Err(Qcow2Refusal::Cluster(offset));
         }
         self.check_apart(offset, self.header.cluster_bytes())?;
         Ok(Mapping::Plain(offset))
     }
 
-    fn compressed(&self, entry: u64) -> Result<Mapping, Reason> {
+    fn compressed(&self, entry: u64) -> Result<Mapping, Qcow2Refusal> {
         if entry & COPIED != 0 {
-            return Err(Reason::Reserved(entry));
+            return Err(Qcow2Refusal::Reserved(entry));
         }
         let offset_bits = 62 - (self.header.cluster_bits - 8);
         let offset = entry & ((1 << offset_bits) - 1);
         let sectors = (entry & !COMPRESSED) >> offset_bits;
         let bytes = (sectors + 1) * 512 - offset % 512;
         if offset >= self.file_bytes {
-            return Err(Reason::Cluster(offset));
+            return Err(Qcow2Refusal::Cluster(offset));
         }
         // The last sector of the file need not be whole.
         let bytes = bytes.min(self.file_bytes - offset);
@@ -171,13 +172,13 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Data must not overlap the header or a table: such an image changes while it is read by
     /// others, or was made to confuse.
-    fn check_apart(&self, offset: u64, bytes: u64) -> Result<(), Reason> {
+    fn check_apart(&self, offset: u64, bytes: u64) -> Result<(), Qcow2Refusal> {
         let end = offset.saturating_add(bytes);
         let l1_end = self.header.l1_offset + u64::from(self.header.l1_entries) * 8;
         let below = self.tables.partition_point(|table| *table < end).checked_sub(1);
         let table = below.is_some_and(|index| self.tables[index] + self.header.cluster_bytes() > offset);
         if offset < self.header.cluster_bytes() || (offset < l1_end && end > self.header.l1_offset) || table {
-            return Err(Reason::Overlap(offset));
+            return Err(Qcow2Refusal::Overlap(offset));
         }
         Ok(())
     }
@@ -199,7 +200,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-impl<R: Read + Seek> Read for Reader<R> {
+impl<R: Read + Seek> Read for Qcow2Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.given == self.valid {
             if self.next == self.header.disk_bytes || buffer.is_empty() {
@@ -219,12 +220,12 @@ impl<R: Read + Seek> Read for Reader<R> {
     }
 }
 
-fn check_l1(header: &Header, l1: &[u64], file_bytes: u64) -> Result<Vec<u64>, Reason> {
+fn check_l1(header: &Qcow2Header, l1: &[u64], file_bytes: u64) -> Result<Vec<u64>, Qcow2Refusal> {
     let l1_end = header.l1_offset + u64::from(header.l1_entries) * 8;
     let mut tables = Vec::with_capacity(l1.iter().filter(|entry| **entry != 0).count());
     for &entry in l1 {
         if entry & !(OFFSET_MASK | COPIED) != 0 {
-            return Err(Reason::Reserved(entry));
+            return Err(Qcow2Refusal::Reserved(entry));
         }
         let offset = entry & OFFSET_MASK;
         if offset == 0 {
@@ -232,17 +233,17 @@ fn check_l1(header: &Header, l1: &[u64], file_bytes: u64) -> Result<Vec<u64>, Re
         }
         let end = offset + header.cluster_bytes();
         if !offset.is_multiple_of(header.cluster_bytes()) || end > file_bytes {
-            return Err(Reason::L2(offset));
+            return Err(Qcow2Refusal::L2(offset));
         }
         if offset < l1_end && end > header.l1_offset {
-            return Err(Reason::Overlap(offset));
+            return Err(Qcow2Refusal::Overlap(offset));
         }
         tables.push(offset);
     }
     tables.sort_unstable();
     // Whole clusters at multiples of a cluster overlap only when they are the same.
     match tables.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Reason::Overlap(pair[0])),
+        Some(pair) => Err(Qcow2Refusal::Overlap(pair[0])),
         None => Ok(tables),
     }
 }

@@ -10,7 +10,7 @@ use super::{
     meta::{ImageMeta, SourceRecord, StoreError, note},
     remove_if_there,
 };
-use crate::import::{checksum::Checksum, pack::Packed};
+use crate::import::{checksum::Checksum, pack::PackedImage};
 
 /// An image with the file that holds its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl ImageStore {
 
     /// As [`Self::by_source`], for a source that a function knows.
     pub(crate) fn find_source(&self, gave: &dyn Fn(&SourceRecord) -> bool) -> Result<Option<StoredImage>, StoreError> {
-        let here = |source: &SourceRecord| source.witness == super::Witness::Here;
+        let here = |source: &SourceRecord| source.witness == super::RecordOrigin::Here;
         let images = self.list()?;
         let seen = images.iter().find(|image| image.meta.sources.iter().any(|source| here(source) && gave(source)));
         let told = || images.iter().find(|image| image.meta.sources.iter().any(gave));
@@ -77,7 +77,7 @@ impl ImageStore {
     pub(crate) fn publish(
         &self,
         incoming: NamedTempFile,
-        packed: &Packed,
+        packed: &PackedImage,
         sources: Vec<SourceRecord>,
     ) -> Result<StoredImage, StoreError> {
         let raw = &packed.raw_sha256;

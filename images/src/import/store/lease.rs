@@ -24,11 +24,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Something in the store is not collected as long as this lives, in whatever process. It holds the open file.
 #[derive(Debug)]
-pub struct Lease {
+pub struct StoreLease {
     file: File,
 }
 
-impl Lease {
+impl StoreLease {
     /// The data file, open for reading at its start.
     #[must_use]
     pub fn file(&self) -> &File {
@@ -42,18 +42,18 @@ impl Lease {
 }
 
 impl ImageStore {
-    /// Holds an image. `None`: it is not there. The file that [`Lease::into_file`] gives holds it too.
-    pub fn lease_image(&self, raw: &Sha256) -> Result<Option<Lease>, StoreError> {
+    /// Holds an image. `None`: it is not there. The file that [`StoreLease::into_file`] gives holds it too.
+    pub fn lease_image(&self, raw: &Sha256) -> Result<Option<StoreLease>, StoreError> {
         lease(&self.stream_path(raw), &self.image_meta_path(raw))
     }
 
     /// Holds a file.
-    pub fn lease_file(&self, sha256: &Sha256) -> Result<Option<Lease>, StoreError> {
+    pub fn lease_file(&self, sha256: &Sha256) -> Result<Option<StoreLease>, StoreError> {
         lease(&self.file_path(sha256), &self.file_meta_path(sha256))
     }
 }
 
-fn lease(path: &Path, meta_path: &Path) -> Result<Option<Lease>, StoreError> {
+fn lease(path: &Path, meta_path: &Path) -> Result<Option<StoreLease>, StoreError> {
     let failed = |source| StoreError::Read { path: path.to_path_buf(), source };
     let file = match File::open(path) {
         Ok(file) => file,
@@ -68,7 +68,7 @@ fn lease(path: &Path, meta_path: &Path) -> Result<Option<Lease>, StoreError> {
     if let Err(error) = note_use(meta_path) {
         tracing::debug!(path = %meta_path.display(), %error, "noting a use");
     }
-    Ok(Some(Lease { file }))
+    Ok(Some(StoreLease { file }))
 }
 
 /// Waits for the shared lock. Who has it alone publishes or removes it, or finds out whether it may be removed, and has

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 
-use crate::import::format::Format;
+use crate::import::format::ImportFormat;
 
 /// Places that one image is remembered to come from.
 pub(super) const SOURCES_MAX: usize = 32;
@@ -29,7 +29,7 @@ impl ImageMeta {
     /// is, and it never stands before one that was seen.
     #[must_use]
     pub fn is_seen_here(&self) -> bool {
-        self.sources.iter().any(|source| source.witness == Witness::Here)
+        self.sources.iter().any(|source| source.witness == RecordOrigin::Here)
     }
 
     /// The record of the file that was asked for: by its checksum, else by its address, else the latest one. Several files
@@ -54,7 +54,7 @@ pub struct FileMeta {
     /// Of the file; its name.
     pub sha256: Sha256,
     pub bytes: u64,
-    pub role: Role,
+    pub role: StoredFileRole,
     /// The stream's name for a stream's metadata, else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -66,14 +66,14 @@ impl FileMeta {
     /// As [`ImageMeta::is_seen_here`].
     #[must_use]
     pub fn is_seen_here(&self) -> bool {
-        self.sources.iter().any(|source| source.witness == Witness::Here)
+        self.sources.iter().any(|source| source.witness == RecordOrigin::Here)
     }
 }
 
 /// What a stored file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum StoredFileRole {
     Kernel,
     Initramfs,
     Rootfs,
@@ -85,7 +85,7 @@ pub enum Role {
 /// Whose word a record is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Witness {
+pub enum RecordOrigin {
     /// This appliance read the source's bytes, and they gave this image.
     #[default]
     Here,
@@ -94,7 +94,7 @@ pub enum Witness {
     Bundle,
 }
 
-impl Witness {
+impl RecordOrigin {
     fn is_here(&self) -> bool {
         *self == Self::Here
     }
@@ -107,7 +107,7 @@ pub struct SourceRecord {
     pub url: String,
     /// Outermost first: `[gzip, raw]`, `[qcow2]`. Empty for a file that is served as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub formats: Vec<Format>,
+    pub formats: Vec<ImportFormat>,
     /// Of the bytes as downloaded.
     pub bytes: u64,
     pub sha256: Sha256,
@@ -123,8 +123,8 @@ pub struct SourceRecord {
     /// Fingerprint of the OpenPGP key whose signature of the bytes as downloaded was checked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signed_by: String,
-    #[serde(default, skip_serializing_if = "Witness::is_here")]
-    pub witness: Witness,
+    #[serde(default, skip_serializing_if = "RecordOrigin::is_here")]
+    pub witness: RecordOrigin,
     #[serde(default, skip_serializing_if = "ImportNotes::is_empty")]
     pub notes: ImportNotes,
 }
@@ -176,13 +176,15 @@ impl ImportNotes {
 /// room for itself among what was told first.
 pub(super) fn note(sources: &mut Vec<SourceRecord>, source: SourceRecord) {
     let same = |known: &SourceRecord| (&known.url, known.sha256) == (&source.url, source.sha256);
-    if source.witness == Witness::Bundle && sources.iter().any(|known| same(known) && known.witness == Witness::Here) {
+    if source.witness == RecordOrigin::Bundle
+        && sources.iter().any(|known| same(known) && known.witness == RecordOrigin::Here)
+    {
         return;
     }
-    sources.retain(|known| *known != source && !(same(known) && known.witness == Witness::Bundle));
+    sources.retain(|known| *known != source && !(same(known) && known.witness == RecordOrigin::Bundle));
     sources.push(source);
     while sources.len() > SOURCES_MAX {
-        let told = sources.iter().position(|known| known.witness == Witness::Bundle);
+        let told = sources.iter().position(|known| known.witness == RecordOrigin::Bundle);
         sources.remove(told.unwrap_or(0));
     }
 }
@@ -243,10 +245,10 @@ pub fn without_secrets(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn record(url: &str, witness: Witness) -> SourceRecord {
+    fn record(url: &str, witness: RecordOrigin) -> SourceRecord {
         SourceRecord {
             url: url.to_owned(),
-            formats: vec![Format::Raw],
+            formats: vec![ImportFormat::Raw],
             bytes: 1,
             sha256: Sha256::of(url.as_bytes()),
             checksum: String::new(),
@@ -261,9 +263,9 @@ mod tests {
     #[test]
     fn what_is_said_of_an_image_is_said_of_the_file_that_was_asked_for() {
         let digest = Sha256::of(b"image");
-        let mut odd = record("https://a.example/odd.gz", Witness::Here);
+        let mut odd = record("https://a.example/odd.gz", RecordOrigin::Here);
         (odd.checksum, odd.notes.trailing_bytes) = ("sha512:ab12".to_owned(), 7);
-        let plain = record("https://a.example/plain.gz", Witness::Here);
+        let plain = record("https://a.example/plain.gz", RecordOrigin::Here);
         let sources = vec![odd.clone(), plain.clone()];
         let meta = ImageMeta { raw_sha256: digest, raw_bytes: 512, stream_sha256: digest, stream_bytes: 9, sources };
         for (url, checksum, wanted) in [
@@ -281,17 +283,17 @@ mod tests {
     /// A bundle with many sources for one image would have made the appliance forget what it saw itself.
     #[test]
     fn what_was_seen_outlives_any_number_of_claims() {
-        let mut sources = vec![record("seen", Witness::Here)];
+        let mut sources = vec![record("seen", RecordOrigin::Here)];
         for index in 0..100 {
-            note(&mut sources, record(&format!("told-{index}"), Witness::Bundle));
+            note(&mut sources, record(&format!("told-{index}"), RecordOrigin::Bundle));
         }
         assert_eq!(sources.len(), SOURCES_MAX);
-        assert_eq!(sources[0], record("seen", Witness::Here));
-        note(&mut sources, record("seen", Witness::Bundle));
+        assert_eq!(sources[0], record("seen", RecordOrigin::Here));
+        note(&mut sources, record("seen", RecordOrigin::Bundle));
         assert_eq!(sources.iter().filter(|known| known.url == "seen").count(), 1);
-        note(&mut sources, record("told-99", Witness::Here));
-        let known: Vec<Witness> =
+        note(&mut sources, record("told-99", RecordOrigin::Here));
+        let known: Vec<RecordOrigin> =
             sources.iter().filter(|known| known.url == "told-99").map(|known| known.witness).collect();
-        assert_eq!(known, [Witness::Here]);
+        assert_eq!(known, [RecordOrigin::Here]);
     }
 }

@@ -12,14 +12,15 @@
 //!
 //! Streams and files never change once they are there: plans name them by digest. Several processes may use one folder
 //! at a time. Locks (flock) are on the data files: exclusive by the writer of an `incoming-` or `partial-` file and by who
-//! is to remove something ([`Condemned`]), shared by who holds a [`Lease`]. What nobody locks of `incoming-` is left over and goes.
+//! is to remove something ([`PendingRemovals`]), shared by who holds a [`StoreLease`]. What nobody locks of `incoming-`
+//! is left over and goes.
 
-mod condemned;
 mod files;
 mod images;
 mod lease;
 mod meta;
-mod room;
+mod pending_removals;
+mod removals;
 
 use std::{
     collections::HashSet,
@@ -32,14 +33,16 @@ use firesteel_facts::Sha256;
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
 
-use crate::collect::Item;
+use crate::collect::StoreItem;
 
-pub use condemned::Condemned;
 pub use files::StoredFile;
 pub use images::StoredImage;
-pub use lease::Lease;
-pub use meta::{FileMeta, ImageMeta, ImportNotes, Role, SourceRecord, StoreError, Witness, without_secrets};
-pub use room::{Collected, Unfinished};
+pub use lease::StoreLease;
+pub use meta::{
+    FileMeta, ImageMeta, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFileRole, without_secrets,
+};
+pub use pending_removals::PendingRemovals;
+pub use removals::{Collected, Unfinished};
 
 const INCOMING: &str = "incoming-";
 const PARTIAL: &str = "partial-";
@@ -88,9 +91,9 @@ impl ImageStore {
         let of_images = self.list()?.into_iter().flat_map(|image| image.meta.sources);
         let of_files = self.files()?.into_iter().flat_map(|file| file.meta.sources);
         for source in of_images.chain(of_files) {
-            if source.witness == Witness::Here && partials.remove(&source.sha256) {
+            if source.witness == RecordOrigin::Here && partials.remove(&source.sha256) {
                 // One that is locked is wanted anew, by other keys.
-                let _is_gone = self.discard(Item::Partial(source.sha256))?;
+                let _is_gone = self.discard(StoreItem::Partial(source.sha256))?;
             }
         }
         Ok(())

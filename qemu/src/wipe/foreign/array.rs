@@ -1,6 +1,6 @@
 //! Members of md arrays (kernel, include/uapi/linux/raid/md_p.h), with superblocks of version 1.2.
 
-use super::{MIB, Made, Piece, USUAL_BYTES, fields, unique, vmfs};
+use super::{ForeignDisk, MIB, Piece, USUAL_BYTES, fields, unique, vmfs};
 
 const SUPERBLOCK_AT: u64 = 4096;
 const DATA_AT: u64 = MIB;
@@ -35,8 +35,8 @@ fn superblock(name: &str, title: &str) -> Vec<Piece> {
     vec![(SUPERBLOCK_AT, bytes)]
 }
 
-pub(super) fn all() -> Vec<Made> {
-    let held = |name: &str, title: &str, says: &'static str| Made::stays(name, says, superblock(name, title));
+pub(super) fn all() -> Vec<ForeignDisk> {
+    let held = |name: &str, title: &str, says: &'static str| ForeignDisk::stays(name, says, superblock(name, title));
     let altered: [(&str, u64); 6] = [
         ("md+checksum", 216),
         ("md+major", 4),
@@ -49,11 +49,11 @@ pub(super) fn all() -> Vec<Made> {
     let mut all =
         vec![held("md-foreign", "web-7:data", "web-7"), held("md-vmfs-inside", "data", "VMFS").and(vmfs(DATA_AT))];
     all.extend(altered);
-    all.push(Made {
+    all.push(ForeignDisk {
         own_names: vec!["node-1.example.org".into()],
-        ..Made::erased("md-own", superblock("md-own", "node-1:data"))
+        ..ForeignDisk::erased("md-own", superblock("md-own", "node-1:data"))
     });
-    all.push(Made::erased("md-unnamed", superblock("md-unnamed", "data")));
+    all.push(ForeignDisk::erased("md-unnamed", superblock("md-unnamed", "data")));
     all
 }
 

@@ -1,6 +1,6 @@
 //! Tables with GUIDs, sound and altered.
 
-use super::{MIB, Made, Piece, USUAL_BYTES, crc32, fields, vmfs};
+use super::{ForeignDisk, MIB, Piece, USUAL_BYTES, crc32, fields, vmfs};
 
 pub(super) const VMFS: &str = "aa31e02a-400f-11db-9590-000c2911d1b8";
 pub(super) const LINUX: &str = "0fc63daf-8483-4772-8e79-3d69d8477de4";
@@ -10,7 +10,7 @@ const OTHERS: &str = "0d0e0f10-1112-4314-9516-1718191a1b1c";
 const HEADER_BYTES: usize = 92;
 
 #[derive(Clone, Debug)]
-pub(super) struct Partition {
+pub(super) struct TestPartition {
     pub(super) kind: &'static str,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -25,12 +25,12 @@ pub(super) struct Gpt {
     pub(super) first_usable: u64,
     pub(super) entry_count: u32,
     pub(super) entry_size: u32,
-    pub(super) partitions: Vec<Partition>,
+    pub(super) partitions: Vec<TestPartition>,
 }
 
 /// One copy's header, before its checksum is made.
 #[derive(Clone, Debug)]
-pub(super) struct Header {
+pub(super) struct TestGptHeader {
     pub(super) signature: [u8; 8],
     pub(super) revision: u32,
     pub(super) header_size: u32,
@@ -48,13 +48,13 @@ pub(super) struct Header {
 
 /// The parts of a table on a disk.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
+pub(super) struct GptPieces {
     pub(super) protective: Vec<Piece>,
     pub(super) primary: Vec<Piece>,
     pub(super) backup: Vec<Piece>,
 }
 
-impl Written {
+impl GptPieces {
     pub(super) fn all(self) -> Vec<Piece> {
         [self.protective, self.primary, self.backup].concat()
     }
@@ -63,7 +63,7 @@ impl Written {
 impl Gpt {
     /// One partition of this type from 2 to 7 MiB.
     pub(super) fn of(kind: &'static str) -> Self {
-        let partitions = vec![Partition { kind, first: 2 * MIB / 512, last: 7 * MIB / 512 - 1 }];
+        let partitions = vec![TestPartition { kind, first: 2 * MIB / 512, last: 7 * MIB / 512 - 1 }];
         Self {
             disk_bytes: USUAL_BYTES,
             block: 512,
@@ -102,10 +102,10 @@ impl Gpt {
         bytes
     }
 
-    fn header(&self, is_backup: bool) -> Header {
+    fn header(&self, is_backup: bool) -> TestGptHeader {
         let last = self.last_lba();
         let (my_lba, alternate_lba) = if is_backup { (last, 1) } else { (1, last) };
-        Header {
+        TestGptHeader {
             signature: *b"EFI PART",
             revision: 0x1_0000,
             header_size: 92,
@@ -122,7 +122,7 @@ impl Gpt {
     }
 
     /// Its bytes; `alter` changes the headers before their checksums are made, and knows which one is the backup.
-    pub(super) fn write_with(&self, alter: &dyn Fn(&mut Header, bool)) -> Written {
+    pub(super) fn write_with(&self, alter: &dyn Fn(&mut TestGptHeader, bool)) -> GptPieces {
         let entries = self.entries();
         let copy = |is_backup: bool| {
             let sound = self.header(is_backup);
@@ -132,16 +132,16 @@ impl Gpt {
             vec![(sound.entries_lba * self.block, entries.clone()), (at, header.bytes(self.guid, &entries))]
         };
         let blocks = u32::try_from(self.last_lba()).unwrap_or(u32::MAX);
-        let protective = super::classic::table(&[super::classic::Entry::of(0xee, 1, blocks)]);
-        Written { protective: vec![(0, protective)], primary: copy(false), backup: copy(true) }
+        let protective = super::classic::table(&[super::classic::TestMbrEntry::of(0xee, 1, blocks)]);
+        GptPieces { protective: vec![(0, protective)], primary: copy(false), backup: copy(true) }
     }
 
-    pub(super) fn write(&self) -> Written {
+    pub(super) fn write(&self) -> GptPieces {
         self.write_with(&|_, _| {})
     }
 }
 
-impl Header {
+impl TestGptHeader {
     fn bytes(&self, disk_guid: &str, entries: &[u8]) -> Vec<u8> {
         let entries_crc = (crc32(u32::MAX, entries) ^ u32::MAX).wrapping_add(self.entries_crc_error);
         let mut bytes = fields(
@@ -172,14 +172,14 @@ pub(super) fn guid(text: &str) -> [u8; 16] {
     uuid::Uuid::parse_str(text).map(|guid| guid.to_bytes_le()).unwrap_or_default()
 }
 
-fn held(name: &str, gpt: &Gpt) -> Made {
-    Made::stays(name, "VMFS", gpt.write().all()).and(vmfs(2 * MIB))
+fn held(name: &str, gpt: &Gpt) -> ForeignDisk {
+    ForeignDisk::stays(name, "VMFS", gpt.write().all()).and(vmfs(2 * MIB))
 }
 
-pub(super) fn erased_before() -> Vec<Made> {
+pub(super) fn erased_before() -> Vec<ForeignDisk> {
     let gpt = || Gpt::of(VMFS);
-    let other = |first, last| Partition { kind: LINUX, first, last };
-    let with = |partition: Partition| {
+    let other = |first, last| TestPartition { kind: LINUX, first, last };
+    let with = |partition: TestPartition| {
         let mut gpt = gpt();
         gpt.partitions.push(partition);
         gpt
@@ -187,23 +187,23 @@ pub(super) fn erased_before() -> Vec<Made> {
     let written = gpt().write();
     // The disk grew: the copy that was at its end is in its middle.
     let small = Gpt { disk_bytes: USUAL_BYTES, ..gpt() }.write();
-    let grown = Made { bytes: 2 * USUAL_BYTES, ..Made::stays("gpt-grown", "VMFS", small.protective) };
+    let grown = ForeignDisk { bytes: 2 * USUAL_BYTES, ..ForeignDisk::stays("gpt-grown", "VMFS", small.protective) };
     vec![
         held("gpt-early-entry", &with(other(40, 47))),
         held("gpt-2048-entries", &Gpt { entry_count: 2048, ..gpt() }),
         held("gpt-lba-2-63", &with(other(1 << 63, (1 << 63) + 7))),
-        Made::stays("gpt-backup-only", "VMFS", [written.protective, written.backup].concat()).and(vmfs(2 * MIB)),
+        ForeignDisk::stays("gpt-backup-only", "VMFS", [written.protective, written.backup].concat()).and(vmfs(2 * MIB)),
         grown.and(small.backup).and(vmfs(2 * MIB)),
     ]
 }
 
-pub(super) fn all() -> Vec<Made> {
+pub(super) fn all() -> Vec<ForeignDisk> {
     let gpt = || Gpt::of(VMFS);
     let written = gpt().write();
     let large = Gpt {
         block: 4096,
         first_usable: 256,
-        partitions: vec![Partition { kind: VMFS, first: 512, last: 1791 }],
+        partitions: vec![TestPartition { kind: VMFS, first: 512, last: 1791 }],
         ..gpt()
     };
     let mut all = erased_before();
@@ -213,9 +213,10 @@ pub(super) fn all() -> Vec<Made> {
         // No reader of 512-byte blocks finds this table: it was written where blocks are larger.
         held("gpt-blocks-of-4096", &large),
         held("gpt-256-byte-entries", &Gpt { entry_size: 256, ..gpt() }),
-        Made::stays("gpt-no-protective", "VMFS", [written.primary.clone(), written.backup.clone()].concat())
+        ForeignDisk::stays("gpt-no-protective", "VMFS", [written.primary.clone(), written.backup.clone()].concat())
             .and(vmfs(2 * MIB)),
-        Made::stays("gpt-primary-only", "VMFS", [written.protective, written.primary].concat()).and(vmfs(2 * MIB)),
+        ForeignDisk::stays("gpt-primary-only", "VMFS", [written.protective, written.primary].concat())
+            .and(vmfs(2 * MIB)),
         overlapping(),
     ]);
     all.extend(altered());
@@ -223,18 +224,18 @@ pub(super) fn all() -> Vec<Made> {
 }
 
 /// Every entry says the whole disk, and the last of them the VMFS.
-fn overlapping() -> Made {
-    let whole = Partition { kind: LINUX, first: 2048, last: 14_335 };
+fn overlapping() -> ForeignDisk {
+    let whole = TestPartition { kind: LINUX, first: 2048, last: 14_335 };
     let mut gpt = Gpt::of(VMFS);
     gpt.partitions.splice(0..0, std::iter::repeat_n(whole, 100));
-    Made::stays("gpt-overlapping", "VMFS", gpt.write().all()).and(vmfs(2 * MIB))
+    ForeignDisk::stays("gpt-overlapping", "VMFS", gpt.write().all()).and(vmfs(2 * MIB))
 }
 
-type Change = fn(&mut Header);
+type Change = fn(&mut TestGptHeader);
 
 /// A sound table in which one single field is another one, in both copies, with the right checksums of what stands
 /// there. Whether it is read or not understood, the disk stays.
-fn altered() -> Vec<Made> {
+fn altered() -> Vec<ForeignDisk> {
     let changes: [(&str, Change); 12] = [
         ("signature", |header| header.signature[3] = b'X'),
         ("revision", |header| header.revision = 0x7_0000),
@@ -251,17 +252,17 @@ fn altered() -> Vec<Made> {
     ];
     let made = |(field, change): (&str, Change)| {
         let both = Gpt::of(VMFS).write_with(&|header, _| change(header)).all();
-        Made::stays(&format!("gpt+{field}"), "", both).and(vmfs(2 * MIB))
+        ForeignDisk::stays(&format!("gpt+{field}"), "", both).and(vmfs(2 * MIB))
     };
     // In the first copy alone: systems go by the second.
     let first = |(field, change): (&str, Change)| {
-        let alter = |header: &mut Header, is_backup: bool| {
+        let alter = |header: &mut TestGptHeader, is_backup: bool| {
             if !is_backup {
                 change(header);
             }
         };
         let pieces = Gpt::of(VMFS).write_with(&alter).all();
-        Made::stays(&format!("gpt1+{field}"), "VMFS", pieces).and(vmfs(2 * MIB))
+        ForeignDisk::stays(&format!("gpt1+{field}"), "VMFS", pieces).and(vmfs(2 * MIB))
     };
     let firsts = [changes[0], changes[3], changes[11]];
     changes.into_iter().map(made).chain(firsts.into_iter().map(first)).collect()

@@ -1,7 +1,7 @@
 //! Types of partitions, and labels, of systems that share disks, and of those that own them.
 
 use super::{
-    MIB, Made, Piece, USUAL_BYTES, bluestore, fields,
+    ForeignDisk, MIB, Piece, USUAL_BYTES, bluestore, fields,
     gpt::{self, Gpt},
     vmfs,
 };
@@ -103,31 +103,31 @@ fn ocfs2() -> Vec<Piece> {
     vec![(4096, fields(512, &[(0, b"OCFSV2"), (0xc0 + 80, b"shared"), (0xc0 + 168, b"webfarm")]))]
 }
 
-pub(super) fn erased_before() -> Vec<Made> {
+pub(super) fn erased_before() -> Vec<ForeignDisk> {
     vec![
-        Made::stays("vsan", "vSAN", typed(VSAN)),
-        Made::stays("storage-spaces", "Storage Spaces", typed(STORAGE_SPACES)),
-        Made::stays("asm-disk", "Oracle ASM", asm(0)),
+        ForeignDisk::stays("vsan", "vSAN", typed(VSAN)),
+        ForeignDisk::stays("storage-spaces", "Storage Spaces", typed(STORAGE_SPACES)),
+        ForeignDisk::stays("asm-disk", "Oracle ASM", asm(0)),
     ]
 }
 
-pub(super) fn all() -> Vec<Made> {
+pub(super) fn all() -> Vec<ForeignDisk> {
     let zfs = vec![((128 << 10) + (7 << 10), 0x00ba_b10c_u64.to_le_bytes().to_vec())];
     let mut all = erased_before();
     all.extend([
-        Made::stays("asm-partition", "Oracle ASM", typed(gpt::LINUX)).and(asm(2 * MIB)),
-        Made::stays("drbd", "DRBD", drbd()),
-        Made::stays("gpfs-type", "GPFS", typed(GPFS)),
-        Made::stays("ceph-raw", "Ceph", bluestore(0)),
-        Made::stays("zfs-raw", "ZFS", zfs),
-        Made::stays("vmfs-raw", "VMFS", vmfs(0)),
-        Made::stays("gfs2-raw", "GFS2", gfs2()),
-        Made::stays("ocfs2-raw", "OCFS2", ocfs2()),
-        Made::stays("ldm-gpt", "LDM", typed(LDM)).and(ldm(7 * MIB - 512)),
-        Made::stays("ldm-classic", "LDM", super::classic::dynamic()).and(ldm(6 * 512)),
+        ForeignDisk::stays("asm-partition", "Oracle ASM", typed(gpt::LINUX)).and(asm(2 * MIB)),
+        ForeignDisk::stays("drbd", "DRBD", drbd()),
+        ForeignDisk::stays("gpfs-type", "GPFS", typed(GPFS)),
+        ForeignDisk::stays("ceph-raw", "Ceph", bluestore(0)),
+        ForeignDisk::stays("zfs-raw", "ZFS", zfs),
+        ForeignDisk::stays("vmfs-raw", "VMFS", vmfs(0)),
+        ForeignDisk::stays("gfs2-raw", "GFS2", gfs2()),
+        ForeignDisk::stays("ocfs2-raw", "OCFS2", ocfs2()),
+        ForeignDisk::stays("ldm-gpt", "LDM", typed(LDM)).and(ldm(7 * MIB - 512)),
+        ForeignDisk::stays("ldm-classic", "LDM", super::classic::dynamic()).and(ldm(6 * 512)),
         // What such an array holds is not looked into.
-        Made::stays("imsm", "IMSM", imsm()),
-        Made::stays("ddf", "DDF", ddf()),
+        ForeignDisk::stays("imsm", "IMSM", imsm()),
+        ForeignDisk::stays("ddf", "DDF", ddf()),
     ]);
     all
 }

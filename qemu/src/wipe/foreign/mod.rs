@@ -9,9 +9,9 @@
 
 mod array;
 mod classic;
+mod erasable_disks;
 mod gpt;
 mod labels;
-mod own;
 mod volumes;
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
@@ -27,7 +27,7 @@ type Piece = (u64, Vec<u8>);
 
 /// What must become of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ExpectedFate {
     /// It is not this host's: it stays, byte by byte. The refusal must hold this text.
     Stays(&'static str),
     #[default]
@@ -36,20 +36,20 @@ pub(crate) enum Fate {
 
 /// A disk that is zeros but for its pieces; a later piece covers an earlier one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct ForeignDisk {
     /// Its serial number: short enough for SCSI's page of identifiers.
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) fate: Fate,
+    pub(crate) fate: ExpectedFate,
     /// What the plan says of the disk besides.
     pub(crate) own_names: Vec<String>,
     pub(crate) was_vacant: bool,
 }
 
-impl Made {
+impl ForeignDisk {
     fn stays(name: &str, says: &'static str, pieces: Vec<Piece>) -> Self {
-        Self { name: name.to_owned(), bytes: USUAL_BYTES, pieces, fate: Fate::Stays(says), ..Self::default() }
+        Self { name: name.to_owned(), bytes: USUAL_BYTES, pieces, fate: ExpectedFate::Stays(says), ..Self::default() }
     }
 
     fn erased(name: &str, pieces: Vec<Piece>) -> Self {
@@ -78,8 +78,8 @@ impl Made {
     }
 
     /// What a refusal says of it.
-    pub(crate) fn says(&self) -> &'static str {
-        if let Fate::Stays(says) = self.fate { says } else { "" }
+    pub(crate) fn expected_text(&self) -> &'static str {
+        if let ExpectedFate::Stays(says) = self.fate { says } else { "" }
     }
 
     /// Makes the file.
@@ -96,18 +96,18 @@ impl Made {
 }
 
 /// Tables, labels, and what is of one disk alone.
-pub(crate) fn single() -> Vec<Made> {
-    [gpt::all(), classic::all(), labels::all(), own::all()].concat()
+pub(crate) fn single() -> Vec<ForeignDisk> {
+    [gpt::all(), classic::all(), labels::all(), erasable_disks::all()].concat()
 }
 
 /// Members of groups and arrays: what is looked for on all disks of a machine.
-pub(crate) fn members() -> Vec<Made> {
-    [volumes::all(), array::all()].concat().into_iter().map(Made::larger).collect()
+pub(crate) fn members() -> Vec<ForeignDisk> {
+    [volumes::all(), array::all()].concat().into_iter().map(ForeignDisk::larger).collect()
 }
 
 /// The disks that a guard erases which takes what a strict reader of tables refuses for an empty disk.
-pub(crate) fn erased_before() -> Vec<Made> {
-    let members = volumes::erased_before().into_iter().map(Made::larger).collect();
+pub(crate) fn erased_before() -> Vec<ForeignDisk> {
+    let members = volumes::erased_before().into_iter().map(ForeignDisk::larger).collect();
     [gpt::erased_before(), classic::erased_before(), members, labels::erased_before()].concat()
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn linux_table() -> Vec<Piece> {
 
 /// A physical volume of 16 MiB, of another host where one is named, whose group has one logical volume.
 pub(crate) fn physical_volume(name: &'static str, system: Option<&'static str>) -> Vec<Piece> {
-    volumes::Volume::of_system(name, system).pieces()
+    volumes::TestPhysicalVolume::of_system(name, system).pieces()
 }
 
 /// Both superblocks of VMFS, of a volume that begins here.
@@ -184,7 +184,7 @@ mod tests {
         }
         let before: Vec<_> = erased_before();
         assert!(before.len() >= 16 && before.iter().all(|made| names.contains(made.name.as_str())));
-        assert!(before.iter().all(|made| made.fate != Fate::Erased));
+        assert!(before.iter().all(|made| made.fate != ExpectedFate::Erased));
     }
 
     #[test]
@@ -194,12 +194,12 @@ mod tests {
 
     #[test]
     fn a_later_piece_covers_an_earlier_one_and_one_byte_can_be_altered() {
-        let made = Made::erased("x", vec![(10, vec![1, 2, 3])]).and([(11, vec![9])]);
+        let made = ForeignDisk::erased("x", vec![(10, vec![1, 2, 3])]).and([(11, vec![9])]);
         assert_eq!([made.byte(10), made.byte(11), made.byte(12), made.byte(13)], [1, 9, 3, 0]);
         assert_eq!(made.flipped(11).byte(11), 9 ^ 0x5a);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
-        Made { bytes: 4096, pieces: vec![(10, vec![1, 2])], ..Made::default() }.write(&path).unwrap();
+        ForeignDisk { bytes: 4096, pieces: vec![(10, vec![1, 2])], ..ForeignDisk::default() }.write(&path).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!((bytes.len(), &bytes[9..13]), (4096, &[0, 1, 2, 0][..]));
     }

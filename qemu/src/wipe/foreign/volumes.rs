@@ -1,6 +1,6 @@
 //! Physical volumes of LVM (lvm2, lib/format_text/layout.h), sound and altered, with what stands in their volumes.
 
-use super::{MEMBER_BYTES, MIB, Made, Piece, bluestore, crc32, fields, unique, vmfs};
+use super::{ForeignDisk, MEMBER_BYTES, MIB, Piece, bluestore, crc32, fields, unique, vmfs};
 
 /// What lvm2 starts its checksums with.
 const CRC_START: u32 = 0xf597_a6cf;
@@ -14,7 +14,7 @@ type Run = (u64, u64);
 
 /// One disk that is a physical volume, and its group.
 #[derive(Clone, Debug)]
-pub(super) struct Volume {
+pub(super) struct TestPhysicalVolume {
     name: &'static str,
     group: String,
     system: Option<&'static str>,
@@ -27,7 +27,7 @@ pub(super) struct Volume {
     logical: Vec<(&'static str, &'static str, Vec<Run>)>,
 }
 
-impl Volume {
+impl TestPhysicalVolume {
     pub(super) fn of(name: &'static str) -> Self {
         Self {
             name,
@@ -152,23 +152,23 @@ impl Volume {
 
 const HOST: &str = "web-7";
 
-pub(super) fn erased_before() -> Vec<Made> {
-    let far = Volume { area_at: 4 * MIB, pe_start: 5 * MIB, ..Volume::foreign("lvm-far-area") };
-    let osd = Volume { group: "ceph-11111111-2222-3333-4444-555555555555".into(), ..Volume::of("lvm-ceph") }.with(
-        "osd-block",
-        "",
-        &[(0, 8)],
-    );
+pub(super) fn erased_before() -> Vec<ForeignDisk> {
+    let far = TestPhysicalVolume { area_at: 4 * MIB, pe_start: 5 * MIB, ..TestPhysicalVolume::foreign("lvm-far-area") };
+    let osd = TestPhysicalVolume {
+        group: "ceph-11111111-2222-3333-4444-555555555555".into(),
+        ..TestPhysicalVolume::of("lvm-ceph")
+    }
+    .with("osd-block", "", &[(0, 8)]);
     let mut all = vec![
-        Made::stays("lvm-far-area", HOST, far.pieces()),
-        Made::stays("lvm-ceph", "Ceph", osd.pieces()).and(bluestore(PE_START)),
+        ForeignDisk::stays("lvm-far-area", HOST, far.pieces()),
+        ForeignDisk::stays("lvm-ceph", "Ceph", osd.pieces()).and(bluestore(PE_START)),
     ];
     all.extend(altered());
     all
 }
 
 /// A physical volume of another host, of which one byte is another one: it is read all the same, or not understood.
-fn altered() -> Vec<Made> {
+fn altered() -> Vec<ForeignDisk> {
     let area = 4096;
     let bytes: [(&'static str, u64); 10] = [
         ("lvm+label-sector", LABEL_AT + 8),
@@ -182,23 +182,27 @@ fn altered() -> Vec<Made> {
         ("lvm+text-size", area + 51),
         ("lvm+text-byte", area + AREA_HEAD_BYTES + 30),
     ];
-    bytes.map(|(name, at)| Made::stays(name, "", Volume::foreign(name).pieces()).flipped(at)).into()
+    bytes.map(|(name, at)| ForeignDisk::stays(name, "", TestPhysicalVolume::foreign(name).pieces()).flipped(at)).into()
 }
 
-pub(super) fn all() -> Vec<Made> {
-    let held = |volume: &Volume, says: &'static str| Made::stays(volume.name, says, volume.pieces());
-    let tagged = Volume::of("lvm-ceph-tags").with("block", "\"ceph.osd_id=1\", \"ceph.type=block\"", &[(0, 8)]);
-    let ovirt = Volume { more: "tags = [\"MDT_CLASS=Data\", \"RHAT_storage_domain\"]\n", ..Volume::of("lvm-ovirt") };
-    let locked = Volume { more: "lock_type = \"sanlock\"\n", ..Volume::of("lvm-sanlock") };
-    let inside = Volume::of("lvm-vmfs-inside").with("small", "", &[(0, 3)]).with("vm", "", &[(3, 8)]);
+pub(super) fn all() -> Vec<ForeignDisk> {
+    let held = |volume: &TestPhysicalVolume, says: &'static str| ForeignDisk::stays(volume.name, says, volume.pieces());
+    let tagged =
+        TestPhysicalVolume::of("lvm-ceph-tags").with("block", "\"ceph.osd_id=1\", \"ceph.type=block\"", &[(0, 8)]);
+    let ovirt = TestPhysicalVolume {
+        more: "tags = [\"MDT_CLASS=Data\", \"RHAT_storage_domain\"]\n",
+        ..TestPhysicalVolume::of("lvm-ovirt")
+    };
+    let locked = TestPhysicalVolume { more: "lock_type = \"sanlock\"\n", ..TestPhysicalVolume::of("lvm-sanlock") };
+    let inside = TestPhysicalVolume::of("lvm-vmfs-inside").with("small", "", &[(0, 3)]).with("vm", "", &[(3, 8)]);
     // Extents in an order of their own: the volume's second MiB is the disk's eighth.
-    let scattered = Volume::of("lvm-vmfs-scattered").with("vm", "", &[(9, 1), (7, 1), (2, 1), (4, 2)]);
-    let osd = Volume::of("lvm-osd-second").with("other", "", &[(0, 5)]).with("block", "", &[(6, 4)]);
+    let scattered = TestPhysicalVolume::of("lvm-vmfs-scattered").with("vm", "", &[(9, 1), (7, 1), (2, 1), (4, 2)]);
+    let osd = TestPhysicalVolume::of("lvm-osd-second").with("other", "", &[(0, 5)]).with("block", "", &[(6, 4)]);
     let extent = |number: u64| PE_START + number * EXTENT;
     let [volume, filesystem]: [Piece; 2] = vmfs(0).try_into().unwrap_or_default();
     let mut all = erased_before();
     all.extend([
-        held(&Volume::foreign("lvm-foreign"), HOST),
+        held(&TestPhysicalVolume::foreign("lvm-foreign"), HOST),
         held(&tagged, "Ceph"),
         held(&ovirt, "oVirt"),
         held(&locked, "sanlock"),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::foreign::{self, Fate, Made};
+use super::super::foreign::{self, ExpectedFate, ForeignDisk};
 
 const MIB: u64 = 1 << 20;
 /// This host's name, under its last system.
@@ -24,34 +24,34 @@ global { use_lvmpolld=0 use_lvmlockd=0 event_activation=0 thin_check_executable=
 ";
 
 /// The disks, empty as yet.
-pub(super) fn disks() -> Vec<Made> {
-    let mut all: Vec<Made> = Vec::new();
-    let mut add = |names: &[&str], fate: &Fate| {
+pub(super) fn disks() -> Vec<ForeignDisk> {
+    let mut all: Vec<ForeignDisk> = Vec::new();
+    let mut add = |names: &[&str], fate: &ExpectedFate| {
         for name in names {
             let own_names = if name.starts_with("in-md-own") { vec![OWN.to_owned()] } else { Vec::new() };
-            all.push(Made {
+            all.push(ForeignDisk {
                 name: (*name).to_owned(),
                 bytes: 16 * MIB,
                 fate: fate.clone(),
                 own_names,
-                ..Made::default()
+                ..ForeignDisk::default()
             });
         }
     };
-    add(&["in-lvm-linear", "in-lvm-part", "in-lvm-stripe-1", "in-lvm-stripe-2"], &Fate::Erased);
-    add(&["in-lvm-mirror-1", "in-lvm-mirror-2", "in-lvm-thin"], &Fate::Erased);
-    add(&["in-lvm-foreign", "in-md-lvm-1", "in-md-lvm-2"], &Fate::Stays(OTHER));
-    add(&["in-lvm-vmfs", "in-lvm-vmfs-1", "in-lvm-vmfs-2"], &Fate::Stays("VMFS"));
+    add(&["in-lvm-linear", "in-lvm-part", "in-lvm-stripe-1", "in-lvm-stripe-2"], &ExpectedFate::Erased);
+    add(&["in-lvm-mirror-1", "in-lvm-mirror-2", "in-lvm-thin"], &ExpectedFate::Erased);
+    add(&["in-lvm-foreign", "in-md-lvm-1", "in-md-lvm-2"], &ExpectedFate::Stays(OTHER));
+    add(&["in-lvm-vmfs", "in-lvm-vmfs-1", "in-lvm-vmfs-2"], &ExpectedFate::Stays("VMFS"));
     // The pool's own metadata says where a thin volume lies; who does not follow it must not guess.
-    add(&["in-lvm-thin-vmfs"], &Fate::Stays(""));
+    add(&["in-lvm-thin-vmfs"], &ExpectedFate::Stays(""));
     add(
         &["in-md-own-1", "in-md-own-2", "in-md-090-1", "in-md-090-2", "in-md-nameless-1", "in-md-nameless-2"],
-        &Fate::Erased,
+        &ExpectedFate::Erased,
     );
-    add(&["in-md-foreign-1", "in-md-foreign-2"], &Fate::Stays(OTHER));
+    add(&["in-md-foreign-1", "in-md-foreign-2"], &ExpectedFate::Stays(OTHER));
     add(
         &["in-md-0-vmfs-1", "in-md-0-vmfs-2", "in-md-5-vmfs-1", "in-md-5-vmfs-2", "in-md-5-vmfs-3"],
-        &Fate::Stays("VMFS"),
+        &ExpectedFate::Stays("VMFS"),
     );
     for made in all.iter_mut().filter(|made| made.name == "in-lvm-part") {
         made.pieces = foreign::linux_table();
@@ -69,13 +69,13 @@ fn vmfs(device: &str) -> Vec<Value> {
 }
 
 /// A group on these devices: lvm2 looks at no other ones, for there are many.
-struct Group {
+struct TestVolumeGroup {
     name: &'static str,
     devices: &'static [&'static str],
     more: &'static str,
 }
 
-impl Group {
+impl TestVolumeGroup {
     fn of(name: &'static str, devices: &'static [&'static str]) -> Self {
         Self { name, devices, more: "" }
     }
@@ -175,19 +175,19 @@ fn foreign_groups() -> Vec<Value> {
     .concat()
 }
 
-fn groups() -> [Group; 10] {
-    let of_other = |name, devices| Group { more: OF_OTHER, ..Group::of(name, devices) };
+fn groups() -> [TestVolumeGroup; 10] {
+    let of_other = |name, devices| TestVolumeGroup { more: OF_OTHER, ..TestVolumeGroup::of(name, devices) };
     [
-        Group::of("local", &["{in-lvm-linear}"]),
-        Group::of("striped", &["{in-lvm-stripe-1}", "{in-lvm-stripe-2}"]),
-        Group::of("mirrored", &["{in-lvm-mirror-1}", "{in-lvm-mirror-2}"]),
-        Group::of("thin", &["{in-lvm-thin}"]),
-        Group::of("parted", &["{in-lvm-part}1"]),
+        TestVolumeGroup::of("local", &["{in-lvm-linear}"]),
+        TestVolumeGroup::of("striped", &["{in-lvm-stripe-1}", "{in-lvm-stripe-2}"]),
+        TestVolumeGroup::of("mirrored", &["{in-lvm-mirror-1}", "{in-lvm-mirror-2}"]),
+        TestVolumeGroup::of("thin", &["{in-lvm-thin}"]),
+        TestVolumeGroup::of("parted", &["{in-lvm-part}1"]),
         of_other("stranger", &["{in-lvm-foreign}"]),
         of_other("on-array", &["/dev/md16"]),
-        Group::of("vm", &["{in-lvm-vmfs}"]),
-        Group::of("wide", &["{in-lvm-vmfs-1}", "{in-lvm-vmfs-2}"]),
-        Group::of("thick", &["{in-lvm-thin-vmfs}"]),
+        TestVolumeGroup::of("vm", &["{in-lvm-vmfs}"]),
+        TestVolumeGroup::of("wide", &["{in-lvm-vmfs-1}", "{in-lvm-vmfs-2}"]),
+        TestVolumeGroup::of("thick", &["{in-lvm-thin-vmfs}"]),
     ]
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Case, Fate,
-    seen::{End, Looked, Partition, SECTOR, Seen, SeenDisk, Segment},
+    ExpectedFate, ForeignDiskCase,
+    guest_report::{GuestDiskReport, GuestDiskResult, GuestReport, Looked, LvsSegmentLine, Partition, SECTOR},
 };
 
 /// The kernel shows an extended partition by its first sectors alone.
@@ -44,7 +44,7 @@ impl fmt::Display for Violation {
 
 /// What a file says when all is over.
 #[derive(Clone, Debug, Default)]
-pub(super) struct After {
+pub(super) struct FinalDiskState {
     /// Of a disk that has to stay.
     pub(super) digest: String,
     /// Of a disk that has to go.
@@ -52,15 +52,15 @@ pub(super) struct After {
 }
 
 /// All violations.
-pub(super) fn judge(cases: &[Case], after: &[After], seen: &Seen) -> Vec<Violation> {
+pub(super) fn judge(cases: &[ForeignDiskCase], after: &[FinalDiskState], seen: &GuestReport) -> Vec<Violation> {
     let mut found = Vec::new();
     for (case, after) in cases.iter().zip(after) {
         let name = case.made.name.as_str();
         let texts = match seen.disks.get(name) {
             Some(disk) => {
-                let mut texts = unlooked(disk);
+                let mut texts = unscanned_parts(disk);
                 texts.extend(unnamed(disk));
-                texts.extend(fate(case, disk, after));
+                texts.extend(check_fate(case, disk, after));
                 texts
             }
             None => vec!["the guest did not see it".to_owned()],
@@ -73,10 +73,10 @@ pub(super) fn judge(cases: &[Case], after: &[After], seen: &Seen) -> Vec<Violati
 }
 
 /// Partitions that the kernel or libblkid shows, and the guard did not look at.
-fn unlooked(disk: &SeenDisk) -> Vec<String> {
+fn unscanned_parts(disk: &GuestDiskReport) -> Vec<String> {
     let mut texts = Vec::new();
     for (by, partitions) in [("the kernel", &disk.partitions), ("libblkid", &disk.table)] {
-        for partition in partitions.iter().filter(|partition| !is_looked_at(disk, **partition)) {
+        for partition in partitions.iter().filter(|partition| !is_scanned(disk, **partition)) {
             let (number, first, sectors) = partition;
             texts.push(format!("{by} shows partition {number} ({sectors} sectors from {first}); not looked at"));
         }
@@ -90,7 +90,7 @@ fn unlooked(disk: &SeenDisk) -> Vec<String> {
     texts
 }
 
-fn is_looked_at(disk: &SeenDisk, (_, first, sectors): Partition) -> bool {
+fn is_scanned(disk: &GuestDiskReport, (_, first, sectors): Partition) -> bool {
     let from = first.saturating_mul(SECTOR);
     // No reader gets what lies behind the end.
     let Some(room) = disk.bytes.checked_sub(from).filter(|room| *room > 0) else { return true };
@@ -102,18 +102,20 @@ fn is_looked_at(disk: &SeenDisk, (_, first, sectors): Partition) -> bool {
 }
 
 /// What blkid names and the guard does not, though several hosts may share it.
-fn unnamed(disk: &SeenDisk) -> Vec<String> {
+fn unnamed(disk: &GuestDiskReport) -> Vec<String> {
     let shared = disk.types.values().filter_map(|name| SHARED.iter().find(|(blkid, _)| blkid == name));
     let missed = shared.filter(|(_, kind)| !disk.has_unread && !disk.kinds.iter().any(|known| known == kind));
     missed.map(|(blkid, _)| format!("blkid shows {blkid}; the guard found none, and nothing unread")).collect()
 }
 
-fn fate(case: &Case, disk: &SeenDisk, after: &After) -> Vec<String> {
+fn check_fate(case: &ForeignDiskCase, disk: &GuestDiskReport, after: &FinalDiskState) -> Vec<String> {
     let mut texts = Vec::new();
     match (&case.made.fate, &disk.end) {
         (_, None) => texts.push("neither erased nor refused".to_owned()),
-        (Fate::Stays(_), Some(End::Erased)) => texts.push("it is another's, and was erased".to_owned()),
-        (Fate::Stays(says), Some(End::Refused { why, changed })) => {
+        (ExpectedFate::Stays(_), Some(GuestDiskResult::Erased)) => {
+            texts.push("it is another's, and was erased".to_owned())
+        }
+        (ExpectedFate::Stays(says), Some(GuestDiskResult::Refused { why, changed })) => {
             if !why.contains(says) {
                 texts.push(format!("the refusal does not say {says:?}: {why}"));
             }
@@ -121,24 +123,24 @@ fn fate(case: &Case, disk: &SeenDisk, after: &After) -> Vec<String> {
                 texts.push(format!("the refusal says that the disk was changed: {why}"));
             }
         }
-        (Fate::Erased, Some(End::Refused { why, .. })) => {
+        (ExpectedFate::Erased, Some(GuestDiskResult::Refused { why, .. })) => {
             texts.push(format!("it is to be erased, and was refused: {why}"))
         }
-        (Fate::Erased, Some(End::Erased)) => {
+        (ExpectedFate::Erased, Some(GuestDiskResult::Erased)) => {
             if !after.is_zeros {
                 texts.push("it was erased, and something is left in its file".to_owned());
             }
         }
     }
     let before = case.digest.as_ref().or(disk.digest.as_ref());
-    if matches!(case.made.fate, Fate::Stays(_)) && before != Some(&after.digest) {
+    if matches!(case.made.fate, ExpectedFate::Stays(_)) && before != Some(&after.digest) {
         texts.push("its bytes are others than before".to_owned());
     }
     texts
 }
 
 /// The disk that a device is, or is a partition of, and where on it.
-fn disk_of<'a>(seen: &'a Seen, device: &str) -> Option<(&'a str, u64)> {
+fn disk_of<'a>(seen: &'a GuestReport, device: &str) -> Option<(&'a str, u64)> {
     let device = device.trim_start_matches("/dev/");
     seen.disks.iter().find_map(|(name, disk)| {
         let number = device.strip_prefix(disk.device.trim_start_matches("/dev/"))?;
@@ -152,7 +154,7 @@ fn disk_of<'a>(seen: &'a Seen, device: &str) -> Option<(&'a str, u64)> {
 }
 
 /// Disks under a device, through arrays.
-fn disks_under<'a>(seen: &'a Seen, device: &str) -> Vec<&'a str> {
+fn disks_under<'a>(seen: &'a GuestReport, device: &str) -> Vec<&'a str> {
     let name = device.trim_start_matches("/dev/");
     if let Some(array) = seen.arrays.iter().find(|array| array.name == name) {
         return array.members.iter().filter_map(|member| Some(disk_of(seen, member)?.0)).collect();
@@ -161,7 +163,7 @@ fn disks_under<'a>(seen: &'a Seen, device: &str) -> Vec<&'a str> {
 }
 
 /// Logical volumes that lvm2 lists, and the guard did not look at.
-fn volumes(seen: &Seen) -> Vec<Violation> {
+fn volumes(seen: &GuestReport) -> Vec<Violation> {
     let mut found = Vec::new();
     for (name, segments) in &seen.volumes {
         let Some(first) = segments.first().filter(|first| !NOT_VOLUMES.contains(&first.segtype.as_str())) else {
@@ -186,7 +188,7 @@ fn volumes(seen: &Seen) -> Vec<Violation> {
 }
 
 /// Where on which disk a volume lies that is one run of extents: `/dev/sda(3)`.
-fn place<'a>(seen: &'a Seen, segment: &Segment) -> Option<(&'a str, u64)> {
+fn place<'a>(seen: &'a GuestReport, segment: &LvsSegmentLine) -> Option<(&'a str, u64)> {
     if segment.segtype != "linear" {
         return None;
     }
@@ -199,7 +201,7 @@ fn place<'a>(seen: &'a Seen, segment: &Segment) -> Option<(&'a str, u64)> {
 }
 
 /// Running arrays that the guard did not look at: on one of the members' disks at least.
-fn arrays(seen: &Seen) -> Vec<Violation> {
+fn arrays(seen: &GuestReport) -> Vec<Violation> {
     let mut found = Vec::new();
     for array in &seen.arrays {
         let disks: Vec<&str> = array.members.iter().filter_map(|member| Some(disk_of(seen, member)?.0)).collect();
@@ -220,100 +222,100 @@ mod tests {
 
     use super::*;
     use crate::wipe::{
-        foreign::Made,
-        foreign_disks::seen::{Array, Physical},
+        foreign::ForeignDisk,
+        foreign_disks::guest_report::{Array, Physical},
     };
 
     const MIB: u64 = 1 << 20;
 
-    fn case(name: &str, fate: Fate) -> Case {
-        let made = Made { name: name.into(), fate, ..Made::default() };
-        Case { made, path: PathBuf::new(), digest: Some("same".into()), probed: None }
+    fn case(name: &str, fate: ExpectedFate) -> ForeignDiskCase {
+        let made = ForeignDisk { name: name.into(), fate, ..ForeignDisk::default() };
+        ForeignDiskCase { made, path: PathBuf::new(), digest: Some("same".into()), probed: None }
     }
 
     /// A disk of 16 MiB with a partition, that was looked at and refused.
-    fn disk() -> SeenDisk {
-        SeenDisk {
+    fn disk() -> GuestDiskReport {
+        GuestDiskReport {
             device: "/dev/sda".into(),
             bytes: 16 * MIB,
             partitions: vec![(1, 2048, 4096)],
             table: vec![(1, 2048, 4096)],
             looked: vec![("the disk".into(), Some(0), 16 * MIB), ("partition 1".into(), Some(MIB), 2 * MIB)],
-            end: Some(End::Refused { why: "it holds VMFS".into(), changed: false }),
-            ..SeenDisk::default()
+            end: Some(GuestDiskResult::Refused { why: "it holds VMFS".into(), changed: false }),
+            ..GuestDiskReport::default()
         }
     }
 
-    fn said(fate: Fate, disk: SeenDisk, after: After) -> Vec<String> {
-        let seen = Seen { disks: [("A".to_owned(), disk)].into(), ..Seen::default() };
+    fn said(fate: ExpectedFate, disk: GuestDiskReport, after: FinalDiskState) -> Vec<String> {
+        let seen = GuestReport { disks: [("A".to_owned(), disk)].into(), ..GuestReport::default() };
         judge(&[case("A", fate)], &[after], &seen).iter().map(Violation::to_string).collect()
     }
 
-    fn same() -> After {
-        After { digest: "same".into(), is_zeros: false }
+    fn same() -> FinalDiskState {
+        FinalDiskState { digest: "same".into(), is_zeros: false }
     }
 
     #[test]
     fn what_was_looked_at_and_refused_is_no_violation() {
-        assert!(said(Fate::Stays("VMFS"), disk(), same()).is_empty());
+        assert!(said(ExpectedFate::Stays("VMFS"), disk(), same()).is_empty());
     }
 
     #[test]
     fn a_partition_counts_by_its_place_and_its_length() {
         for looked in [(MIB, MIB), (MIB + 512, 2 * MIB), (0, 16 * MIB)] {
-            let disk = SeenDisk { looked: vec![("x".into(), Some(looked.0), looked.1)], ..disk() };
-            let said = said(Fate::Stays("VMFS"), disk, same());
+            let disk = GuestDiskReport { looked: vec![("x".into(), Some(looked.0), looked.1)], ..disk() };
+            let said = said(ExpectedFate::Stays("VMFS"), disk, same());
             assert_eq!(said.len(), 2, "{said:?}");
             assert!(said[0].starts_with("A: the kernel shows partition 1") && said[1].contains("libblkid"));
         }
         // Cut at the disk's end; behind it; the head of an extended partition.
         let odd = vec![(2, 30_720, 1 << 40), (3, 1 << 50, 8), (4, 2048, 2)];
-        let mut disk = SeenDisk { partitions: odd, table: Vec::new(), ..disk() };
-        assert_eq!(said(Fate::Stays(""), disk, same()).len(), 1);
-        disk = SeenDisk { partitions: vec![(1, 0, 1); 9], ..self::disk() };
+        let mut disk = GuestDiskReport { partitions: odd, table: Vec::new(), ..disk() };
+        assert_eq!(said(ExpectedFate::Stays(""), disk, same()).len(), 1);
+        disk = GuestDiskReport { partitions: vec![(1, 0, 1); 9], ..self::disk() };
         disk.looked.remove(0);
-        assert_eq!(said(Fate::Stays(""), disk, same()).len(), 4, "many are said in few words");
+        assert_eq!(said(ExpectedFate::Stays(""), disk, same()).len(), 4, "many are said in few words");
     }
 
     #[test]
     fn every_wrong_end_is_a_violation() {
-        let erased = || SeenDisk { end: Some(End::Erased), ..disk() };
-        let changed = End::Refused { why: "it holds VMFS".into(), changed: true };
-        let zeros = After { is_zeros: true, ..After::default() };
-        let other = After { digest: "other".into(), ..same() };
+        let erased = || GuestDiskReport { end: Some(GuestDiskResult::Erased), ..disk() };
+        let changed = GuestDiskResult::Refused { why: "it holds VMFS".into(), changed: true };
+        let zeros = FinalDiskState { is_zeros: true, ..FinalDiskState::default() };
+        let other = FinalDiskState { digest: "other".into(), ..same() };
         for (fate, disk, after, wanted) in [
-            (Fate::Stays("VMFS"), erased(), same(), "was erased"),
-            (Fate::Stays("vSAN"), disk(), same(), "does not say \"vSAN\""),
-            (Fate::Stays("VMFS"), SeenDisk { end: Some(changed), ..disk() }, same(), "was changed"),
-            (Fate::Stays("VMFS"), disk(), other, "others than before"),
-            (Fate::Stays("VMFS"), SeenDisk { end: None, ..disk() }, same(), "neither"),
-            (Fate::Erased, disk(), zeros.clone(), "was refused: it holds VMFS"),
-            (Fate::Erased, erased(), After::default(), "something is left"),
+            (ExpectedFate::Stays("VMFS"), erased(), same(), "was erased"),
+            (ExpectedFate::Stays("vSAN"), disk(), same(), "does not say \"vSAN\""),
+            (ExpectedFate::Stays("VMFS"), GuestDiskReport { end: Some(changed), ..disk() }, same(), "was changed"),
+            (ExpectedFate::Stays("VMFS"), disk(), other, "others than before"),
+            (ExpectedFate::Stays("VMFS"), GuestDiskReport { end: None, ..disk() }, same(), "neither"),
+            (ExpectedFate::Erased, disk(), zeros.clone(), "was refused: it holds VMFS"),
+            (ExpectedFate::Erased, erased(), FinalDiskState::default(), "something is left"),
         ] {
             let said = said(fate, disk, after);
             assert!(said.len() == 1 && said[0].contains(wanted), "{wanted}: {said:?}");
         }
-        assert!(said(Fate::Erased, erased(), zeros).is_empty());
-        let none = judge(&[case("B", Fate::Erased)], &[same()], &Seen::default());
+        assert!(said(ExpectedFate::Erased, erased(), zeros).is_empty());
+        let none = judge(&[case("B", ExpectedFate::Erased)], &[same()], &GuestReport::default());
         assert_eq!(none[0].to_string(), "B: the guest did not see it");
     }
 
     #[test]
     fn what_blkid_names_the_guard_names_or_says_that_it_is_unread() {
-        let with = |kinds: &[&str], has_unread| SeenDisk {
+        let with = |kinds: &[&str], has_unread| GuestDiskReport {
             types: [(1, "LVM2_member".to_owned()), (2, "ext4".to_owned())].into(),
             kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
             has_unread,
             ..disk()
         };
-        assert_eq!(said(Fate::Stays(""), with(&["md"], false), same()).len(), 1);
-        assert!(said(Fate::Stays(""), with(&["md", "lvm"], false), same()).is_empty());
-        assert!(said(Fate::Stays(""), with(&[], true), same()).is_empty());
+        assert_eq!(said(ExpectedFate::Stays(""), with(&["md"], false), same()).len(), 1);
+        assert!(said(ExpectedFate::Stays(""), with(&["md", "lvm"], false), same()).is_empty());
+        assert!(said(ExpectedFate::Stays(""), with(&[], true), same()).is_empty());
     }
 
     #[test]
     fn volumes_and_arrays_count_by_place_or_by_length() {
-        let segment = |kind: &str, size: &str| Segment {
+        let segment = |kind: &str, size: &str| LvsSegmentLine {
             vg_name: "vg".into(),
             lv_name: "lv".into(),
             lv_size: (4 * MIB).to_string(),
@@ -323,10 +325,10 @@ mod tests {
             vg_extent_size: MIB.to_string(),
         };
         let whole = (4 * MIB).to_string();
-        let with = |looked: Option<(Option<u64>, u64)>, segments: Vec<Segment>| {
+        let with = |looked: Option<(Option<u64>, u64)>, segments: Vec<LvsSegmentLine>| {
             let mut disk = disk();
             disk.looked.extend(looked.map(|(offset, size)| ("volume".to_owned(), offset, size)));
-            let seen = Seen {
+            let seen = GuestReport {
                 disks: [("A".to_owned(), disk)].into(),
                 volumes: [("vg/lv".to_owned(), segments)].into(),
                 physical: vec![Physical {
@@ -336,7 +338,7 @@ mod tests {
                 }],
                 arrays: vec![Array { name: "md0".into(), bytes: 2 * MIB, members: vec!["sda1".into()] }],
             };
-            judge(&[case("A", Fate::Stays(""))], &[same()], &seen).len()
+            judge(&[case("A", ExpectedFate::Stays(""))], &[same()], &seen).len()
         };
         let linear = || vec![segment("linear", &whole)];
         // Partition at 1 MiB, extents from 1 MiB on, the second of them.
@@ -346,12 +348,12 @@ mod tests {
         let two = || vec![segment("linear", "1"), segment("linear", "3")];
         assert_eq!((with(Some((None, 4 * MIB)), two()), with(Some((None, 3 * MIB)), two())), (0, 1));
         assert_eq!(with(None, vec![segment("thin-pool", &whole)]), 0);
-        let seen = Seen {
+        let seen = GuestReport {
             disks: [("A".to_owned(), disk())].into(),
             arrays: vec![Array { name: "md0".into(), bytes: 7 * MIB, members: vec!["sda1".into()] }],
-            ..Seen::default()
+            ..GuestReport::default()
         };
-        let found = judge(&[case("A", Fate::Stays(""))], &[same()], &seen);
+        let found = judge(&[case("A", ExpectedFate::Stays(""))], &[same()], &seen);
         assert!(found.len() == 1 && found[0].text.contains("md0"), "{found:?}");
     }
 }

@@ -9,10 +9,10 @@
 //!
 //! Nothing here knows how the guard reads: what Linux shows is the measure.
 
+mod guest_report;
 mod inside;
 mod judge;
 mod probe;
-mod seen;
 mod tools;
 
 use std::{
@@ -27,12 +27,12 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::{
-    foreign::{self, Fate, Made},
-    guest::{Bus, Disk, Guest},
+    foreign::{self, ExpectedFate, ForeignDisk},
+    guest::{Bus, GuestDisk, WipeGuest},
 };
 use crate::{
     lab::LabConfig,
-    progress::{Step, say},
+    progress::{ProgressStep, print_status},
 };
 
 /// Programs of this computer that the guest runs, and where it has them.
@@ -44,17 +44,17 @@ const PIECE_BYTES: usize = 4 << 20;
 
 /// A disk of the scenario.
 #[derive(Debug)]
-struct Case {
-    made: Made,
+struct ForeignDiskCase {
+    made: ForeignDisk,
     path: PathBuf,
     /// Before the guest began, as what libblkid shows; `None` where the guest itself writes to it.
     digest: Option<String>,
     probed: Option<probe::Probed>,
 }
 
-impl Case {
+impl ForeignDiskCase {
     /// A disk that is as it will be shown.
-    fn of(made: Made, path: PathBuf) -> anyhow::Result<Self> {
+    fn of(made: ForeignDisk, path: PathBuf) -> anyhow::Result<Self> {
         let (digest, probed) = (Some(digest(&path)?), Some(probe::probe(&path, made.bytes)?));
         Ok(Self { made, path, digest, probed })
     }
@@ -65,14 +65,14 @@ pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
     let begun = Instant::now();
     let folder = config.folder.join("disks");
     fs::create_dir_all(&folder).context("making the folder of the disks")?;
-    let step = Step::begin("making disks of others, and ordinary ones");
+    let step = ProgressStep::begin("making disks of others, and ordinary ones");
     let cases = make(&folder)?;
     step.end_with(&format!("{} disks", cases.iter().map(Vec::len).sum::<usize>()));
-    let step = Step::begin("showing them to Linux and to the guard, and erasing them all");
+    let step = ProgressStep::begin("showing them to Linux and to the guard, and erasing them all");
     let answers = run(config, &cases)?;
     let (mut found, mut shown) = (Vec::new(), [0; 4]);
     for (cases, answers) in cases.iter().zip(answers) {
-        let mut seen = seen::read(&answers)?;
+        let mut seen = guest_report::read(&answers)?;
         for case in cases {
             if let (Some(probed), Some(disk)) = (&case.probed, seen.disks.get_mut(&case.made.name)) {
                 (disk.table, disk.types) = (probed.table.clone(), probed.types.clone());
@@ -90,7 +90,7 @@ pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
         begun.elapsed().as_secs_f64(),
     ));
     for violation in &found {
-        say(&violation.to_string());
+        print_status(&violation.to_string());
     }
     let names: BTreeSet<&str> = found.iter().map(|violation| violation.disk.as_str()).collect();
     let named = names.into_iter().collect::<Vec<_>>().join(", ");
@@ -100,22 +100,22 @@ pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
 
 /// The disks of two machines: what is of one disk alone, and members of volumes and arrays. The guard looks for the
 /// others of a member among all disks, which takes its time where these are many.
-fn make(folder: &Path) -> anyhow::Result<[Vec<Case>; 2]> {
-    let path = |made: &Made| folder.join(format!("{}.raw", made.name));
-    let written = |made: Made| {
+fn make(folder: &Path) -> anyhow::Result<[Vec<ForeignDiskCase>; 2]> {
+    let path = |made: &ForeignDisk| folder.join(format!("{}.raw", made.name));
+    let written = |made: ForeignDisk| {
         let path = path(&made);
         made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
         anyhow::Ok((made, path))
     };
-    let by_hand = |made: Made| written(made).and_then(|(made, path)| Case::of(made, path));
+    let by_hand = |made: ForeignDisk| written(made).and_then(|(made, path)| ForeignDiskCase::of(made, path));
     let by_tool = |tool: tools::ToolMade| {
         let path = path(&tool.made);
         tool.make(&path).with_context(|| format!("making the disk {}", tool.made.name))?;
-        Case::of(tool.made, path)
+        ForeignDiskCase::of(tool.made, path)
     };
-    let inside = |made: Made| {
+    let inside = |made: ForeignDisk| {
         let (made, path) = written(made)?;
-        anyhow::Ok(Case { made, path, digest: None, probed: None })
+        anyhow::Ok(ForeignDiskCase { made, path, digest: None, probed: None })
     };
     let single = foreign::single().into_iter().map(by_hand).chain(tools::all().into_iter().map(by_tool));
     let members = foreign::members().into_iter().map(by_hand).chain(inside::disks().into_iter().map(inside));
@@ -123,14 +123,14 @@ fn make(folder: &Path) -> anyhow::Result<[Vec<Case>; 2]> {
 }
 
 /// Both machines at once.
-fn run(config: &LabConfig, cases: &[Vec<Case>; 2]) -> anyhow::Result<[Vec<Value>; 2]> {
+fn run(config: &LabConfig, cases: &[Vec<ForeignDiskCase>; 2]) -> anyhow::Result<[Vec<Value>; 2]> {
     let settings = config.folder.join("lvm.conf");
     fs::write(&settings, inside::LVM_SETTINGS).context("writing the settings of lvm2")?;
     let mut others = vec![(settings, "etc/lvm/lvm.conf")];
     for (program, place) in PROGRAMS {
         others.push((tools::on_path(program)?, place));
     }
-    let guest = Guest {
+    let guest = WipeGuest {
         tools: &config.tools,
         accel: config.accel,
         boot_files: &config.artefacts.volume_files,
@@ -147,14 +147,14 @@ fn run(config: &LabConfig, cases: &[Vec<Case>; 2]) -> anyhow::Result<[Vec<Value>
     })
 }
 
-fn run_one(guest: &Guest<'_>, name: &str, cases: &[Case]) -> anyhow::Result<Vec<Value>> {
-    let disk = |case: &Case| Disk {
+fn run_one(guest: &WipeGuest<'_>, name: &str, cases: &[ForeignDiskCase]) -> anyhow::Result<Vec<Value>> {
+    let disk = |case: &ForeignDiskCase| GuestDisk {
         path: case.path.clone(),
         bus: Bus::VirtioScsi,
         serial: case.made.name.clone(),
         write_bytes_per_second: None,
     };
-    let disks: Vec<Disk> = cases.iter().map(disk).collect();
+    let disks: Vec<GuestDisk> = cases.iter().map(disk).collect();
     let answers = guest.run(name, &disks, &wanted(cases), &|_| false)?;
     for answer in &answers {
         let error = answer.get("error").filter(|error| !error.to_string().contains("switching off"));
@@ -164,10 +164,13 @@ fn run_one(guest: &Guest<'_>, name: &str, cases: &[Case]) -> anyhow::Result<Vec<
     Ok(answers)
 }
 
-fn wanted(cases: &[Case]) -> Value {
+fn wanted(cases: &[ForeignDiskCase]) -> Value {
     let made_inside = cases.iter().filter(|case| case.digest.is_none());
     let inside: Vec<&str> = made_inside.map(|case| case.made.name.as_str()).collect();
-    let erase = |case: &Case| json!({"serial": case.made.name, "own_names": case.made.own_names, "was_vacant": case.made.was_vacant});
+    let erase = |case: &ForeignDiskCase| {
+        let made = &case.made;
+        json!({"serial": made.name, "own_names": made.own_names, "was_vacant": made.was_vacant})
+    };
     let (making, taking_down) =
         if inside.is_empty() { (Vec::new(), Vec::new()) } else { (inside::making(), inside::taking_down()) };
     json!([
@@ -223,10 +226,10 @@ fn pieces(path: &Path, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<()> {
 }
 
 /// What the file says when all is over.
-fn after(case: &Case) -> anyhow::Result<judge::After> {
+fn after(case: &ForeignDiskCase) -> anyhow::Result<judge::FinalDiskState> {
     Ok(match case.made.fate {
-        Fate::Stays(_) => judge::After { digest: digest(&case.path)?, is_zeros: false },
-        Fate::Erased => judge::After { digest: String::new(), is_zeros: is_zeros(&case.path)? },
+        ExpectedFate::Stays(_) => judge::FinalDiskState { digest: digest(&case.path)?, is_zeros: false },
+        ExpectedFate::Erased => judge::FinalDiskState { digest: String::new(), is_zeros: is_zeros(&case.path)? },
     })
 }
 
@@ -239,7 +242,7 @@ mod tests {
     fn there_are_many_disks_with_a_name_each() {
         let tools = tools::all().into_iter().map(|tool| tool.made);
         let by_hand = foreign::single().into_iter().chain(foreign::members());
-        let all: Vec<Made> = by_hand.chain(tools).chain(inside::disks()).collect();
+        let all: Vec<ForeignDisk> = by_hand.chain(tools).chain(inside::disks()).collect();
         let names: BTreeSet<&str> = all.iter().map(|made| made.name.as_str()).collect();
         assert!(names.len() == all.len() && all.len() >= 60);
         assert!(names.iter().all(|name| name.len() <= 20), "{names:?}");
@@ -252,13 +255,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let with = |at: u64| {
             let path = folder.path().join("disk");
-            Made { bytes: 5 << 20, pieces: vec![(at, vec![1])], ..Made::default() }.write(&path).unwrap();
+            ForeignDisk { bytes: 5 << 20, pieces: vec![(at, vec![1])], ..ForeignDisk::default() }.write(&path).unwrap();
             (digest(&path).unwrap(), is_zeros(&path).unwrap())
         };
         let digests: BTreeSet<_> = [0, 1, 4096, (4 << 20) + 4096, (5 << 20) - 1].into_iter().map(with).collect();
         assert!(digests.len() == 5 && digests.iter().all(|(_, is_zeros)| !is_zeros));
         let path = folder.path().join("empty");
-        Made { bytes: 5 << 20, ..Made::default() }.write(&path).unwrap();
+        ForeignDisk { bytes: 5 << 20, ..ForeignDisk::default() }.write(&path).unwrap();
         assert!(is_zeros(&path).unwrap());
     }
 }

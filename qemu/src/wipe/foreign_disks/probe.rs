@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 use anyhow::Context as _;
 
 use super::{
-    seen::{Partition, SECTOR},
+    guest_report::{Partition, SECTOR},
     tools::on_path,
 };
 
@@ -21,14 +21,14 @@ pub(super) struct Probed {
 
 pub(super) fn probe(path: &Path, bytes: u64) -> anyhow::Result<Probed> {
     let file = path.to_string_lossy();
-    let table = table(&said("partx", &["-g", "-o", "NR,START,SECTORS", "--show", &file])?);
+    let table = table(&program_output("partx", &["-g", "-o", "NR,START,SECTORS", "--show", &file])?);
     let mut types: BTreeMap<u64, String> =
-        kind(&said("blkid", &["-p", "-o", "export", &file])?).map(|kind| (0, kind)).into_iter().collect();
+        kind(&program_output("blkid", &["-p", "-o", "export", &file])?).map(|kind| (0, kind)).into_iter().collect();
     for (number, first, sectors) in table.iter().filter(|(_, _, sectors)| *sectors >= PROBED_SECTORS_MIN) {
         let from = first.saturating_mul(SECTOR);
         let Some(room) = bytes.checked_sub(from).filter(|room| *room > 0) else { continue };
         let (from, length) = (from.to_string(), sectors.saturating_mul(SECTOR).min(room).to_string());
-        let text = said("blkid", &["-p", "-o", "export", "-O", &from, "-S", &length, &file])?;
+        let text = program_output("blkid", &["-p", "-o", "export", "-O", &from, "-S", &length, &file])?;
         types.extend(kind(&text).map(|kind| (*number, kind)));
     }
     Ok(Probed { table, types })
@@ -49,7 +49,7 @@ pub(super) fn kind(text: &str) -> Option<String> {
 }
 
 /// What a program prints; these fail where there is nothing to show.
-fn said(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+fn program_output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(on_path(program)?).args(arguments).output();
     let output = output.with_context(|| format!("running {program}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

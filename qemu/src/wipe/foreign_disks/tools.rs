@@ -10,32 +10,32 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::super::foreign::{self, Fate, Made};
+use super::super::foreign::{self, ExpectedFate, ForeignDisk};
 
 const MIB: u64 = 1 << 20;
 const VMFS: &str = "AA31E02A-400F-11DB-9590-000C2911D1B8";
 
 /// A disk, the programs that make it, one after the other, and what is put onto it by hand behind them.
 pub(super) struct ToolMade {
-    pub(super) made: Made,
+    pub(super) made: ForeignDisk,
     /// Program and arguments; `{}` is the file. What comes behind `<` goes to its input.
     commands: Vec<String>,
 }
 
 impl ToolMade {
-    fn new(name: &str, mib: u64, fate: Fate, commands: &[&str]) -> Self {
-        let made = Made { name: name.to_owned(), bytes: mib * MIB, fate, ..Made::default() };
+    fn new(name: &str, mib: u64, fate: ExpectedFate, commands: &[&str]) -> Self {
+        let made = ForeignDisk { name: name.to_owned(), bytes: mib * MIB, fate, ..ForeignDisk::default() };
         Self { made, commands: commands.iter().map(|command| (*command).to_owned()).collect() }
     }
 
     fn erased(name: &str, mib: u64, commands: &[&str]) -> Self {
-        Self::new(name, mib, Fate::Erased, commands)
+        Self::new(name, mib, ExpectedFate::Erased, commands)
     }
 
     /// With VMFS from here on.
     fn vmfs(name: &str, says: &'static str, at: u64, commands: &[&str]) -> Self {
-        let tool = Self::new(name, 16, Fate::Stays(says), commands);
-        Self { made: Made { pieces: foreign::vmfs(at), ..tool.made }, ..tool }
+        let tool = Self::new(name, 16, ExpectedFate::Stays(says), commands);
+        Self { made: ForeignDisk { pieces: foreign::vmfs(at), ..tool.made }, ..tool }
     }
 
     /// Makes the file.

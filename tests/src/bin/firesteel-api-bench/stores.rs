@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use firesteel_store::{GroupResource, Key, Op, Revision, Store};
+use firesteel_store::{GroupResource, ObjectKey, Op, Revision, Store};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -118,7 +118,7 @@ async fn run_store(path: &Path, value: &Bytes, duration: Duration, runs: &mut Ru
         });
         runs.commits[index].push(rate.await?);
     }
-    let key = Key::new(&kind(), "default", "watched");
+    let key = ObjectKey::new(&kind(), "default", "watched");
     let mut at = store.commit(Op::Create { key: key.clone(), value: value.clone() }, Vec::new()).await?;
     let mut watch = store.watch(&kind(), at).await?;
     let mut latencies = Latencies::default();
@@ -136,8 +136,8 @@ async fn run_store(path: &Path, value: &Bytes, duration: Duration, runs: &mut Ru
 
 /// Compare-and-swap, as the API does it.
 async fn write_to_store(store: Store, writer: String, value: Bytes, duration: Duration) -> Result<u32> {
-    let mut objects: Vec<(Key, Option<Revision>)> =
-        (0..OBJECTS).map(|object| (Key::new(&kind(), "default", &format!("{writer}-{object}")), None)).collect();
+    let mut objects: Vec<(ObjectKey, Option<Revision>)> =
+        (0..OBJECTS).map(|object| (ObjectKey::new(&kind(), "default", &format!("{writer}-{object}")), None)).collect();
     let (mut written, begun) = (0, Instant::now());
     loop {
         for (key, at) in &mut objects {

@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use firesteel_inspect as inspect;
-use firesteel_linux_host::Machine;
+use firesteel_linux_host::LinuxHost;
 use firesteel_sysfs::Roots;
 use serde::Deserialize;
 
@@ -83,7 +83,7 @@ impl Peer {
 /// Milliseconds, and how long the record is in bytes.
 fn inspect() -> Result<(f64, usize)> {
     let began = Instant::now();
-    let machine = Machine::new(Roots::default(), String::new());
+    let machine = LinuxHost::new(Roots::default(), String::new());
     let inventory = inspect::inventory(&Roots::default(), &machine, "");
     let ms = began.elapsed().as_secs_f64() * 1000.0;
     Ok((ms, serde_json::to_vec(&inventory).context("writing the inventory")?.len()))

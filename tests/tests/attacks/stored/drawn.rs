@@ -2,10 +2,10 @@
 
 use firesteel_resources::{
     admit,
-    kind::{Kind, Scope},
+    kind::{Kind, KindScope},
     kinds::{KINDS, MACHINE_CONFIGURATION, PROVISIONING},
     provisioning::SINGLETON,
-    shape::{self, Field, Form, Shape},
+    shape::{self, Field, Shape, ShapeForm},
 };
 use serde_json::{Map, Value, json};
 
@@ -137,8 +137,8 @@ impl Draw {
         fields.insert("apiVersion".into(), json!(kind.api_version()));
         fields.insert("kind".into(), json!(kind.kind));
         let metadata = match kind.scope {
-            Scope::Namespaced => json!({"name": name, "namespace": "default"}),
-            Scope::Cluster => json!({"name": name}),
+            KindScope::Namespaced => json!({"name": name, "namespace": "default"}),
+            KindScope::Cluster => json!({"name": name}),
         };
         fields.insert("metadata".into(), metadata);
         let admission = admit(kind, &mut object.clone(), None);
@@ -157,25 +157,25 @@ impl Draw {
             return None;
         }
         match shape.form {
-            Form::Boolean => Some(json!(self.below(2) == 0)),
-            Form::Integer | Form::Number | Form::IntegerOrText => {
+            ShapeForm::Boolean => Some(json!(self.below(2) == 0)),
+            ShapeForm::Integer | ShapeForm::Number | ShapeForm::IntegerOrText => {
                 self.fitting(shape, INTEGERS.map(Value::from).to_vec())
             }
-            Form::Text => {
+            ShapeForm::Text => {
                 let words = if shape.words.is_empty() { TEXTS } else { shape.words };
                 self.fitting(shape, words.iter().map(|word| json!(word)).collect())
             }
-            Form::Any if self.below(2) == 0 => Some(json!({"ignition": {"version": "3.2.0"}})),
-            Form::Any => Some(json!({})),
-            Form::Map(item) => {
+            ShapeForm::Any if self.below(2) == 0 => Some(json!({"ignition": {"version": "3.2.0"}})),
+            ShapeForm::Any => Some(json!({})),
+            ShapeForm::Map(item) => {
                 let value = if self.below(2) == 0 { self.value(item, depth + 1) } else { None };
                 Some(value.map_or_else(|| json!({}), |value| json!({"worker": value})))
             }
-            Form::List(item) => {
+            ShapeForm::List(item) => {
                 let count = shape.items_min.unwrap_or(0).max(self.below(2));
                 (0..count).map(|_| self.value(item, depth + 1)).collect::<Option<Vec<_>>>().map(Value::from)
             }
-            Form::Object(fields) => self.fields(fields, depth),
+            ShapeForm::Object(fields) => self.fields(fields, depth),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What the text of a volume group says: whose it is, and where its logical volumes lie.
 
 use super::{
-    super::{Kind, Owner, text as plain},
-    text::{Section, Value, parse},
+    super::{ContentKind, ContentOwner, text as plain},
+    text::{LvmValue, Section, parse},
 };
 
 /// Volumes and segments of one group that are looked at.
@@ -10,16 +10,16 @@ const VOLUMES_MAX: usize = 1024;
 const SEGMENTS_MAX: usize = 256;
 
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Group {
+pub(in super::super) struct VolumeGroup {
     pub(in super::super) name: String,
     pub(in super::super) id: String,
     /// Counts its versions; the newest holds.
     pub(in super::super) version: u64,
-    pub(in super::super) owner: Owner,
+    pub(in super::super) owner: ContentOwner,
     /// What the group's name or tags say of a cluster that uses it, in its words.
-    pub(in super::super) cluster: Option<(Kind, String)>,
+    pub(in super::super) cluster: Option<(ContentKind, String)>,
     pub(in super::super) extent_bytes: u64,
-    pub(in super::super) physical_volumes: Vec<Member>,
+    pub(in super::super) physical_volumes: Vec<PhysicalVolumeRef>,
     pub(in super::super) volumes: Vec<LogicalVolume>,
     /// It was read to its end, and its checksums are right.
     pub(in super::super) is_whole: bool,
@@ -27,7 +27,7 @@ pub(in super::super) struct Group {
 
 /// A PV as the text names it.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Member {
+pub(in super::super) struct PhysicalVolumeRef {
     /// `pv0`
     pub(in super::super) name: String,
     /// Without hyphens, as in the PV's header.
@@ -38,11 +38,11 @@ pub(in super::super) struct Member {
 #[derive(Clone, Debug)]
 pub(in super::super) struct LogicalVolume {
     pub(in super::super) name: String,
-    pub(in super::super) segments: Vec<Segment>,
+    pub(in super::super) segments: Vec<LvmSegment>,
 }
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct Segment {
+pub(in super::super) struct LvmSegment {
     pub(in super::super) first_extent: u64,
     pub(in super::super) extents: u64,
     pub(in super::super) kind: SegmentKind,
@@ -77,13 +77,13 @@ pub(in super::super) enum SegmentKind {
 }
 
 /// Reads the text; what cannot be read is left out.
-pub(super) fn read(text: &str) -> Group {
+pub(super) fn read(text: &str) -> VolumeGroup {
     let (root, is_whole) = parse(text);
-    let Some(section) = root.sections.first() else { return Group::default() };
+    let Some(section) = root.sections.first() else { return VolumeGroup::default() };
     let extent_bytes = section.number("extent_size").unwrap_or(0).saturating_mul(512);
     let below = |name: &str| section.section(name).map(|found| found.sections.as_slice()).unwrap_or_default();
     let name = plain(section.name.as_bytes());
-    Group {
+    VolumeGroup {
         cluster: cluster(&name, section),
         name,
         id: section.text("id").unwrap_or_default().to_owned(),
@@ -96,35 +96,35 @@ pub(super) fn read(text: &str) -> Group {
     }
 }
 
-fn owner(section: &Section) -> Owner {
+fn owner(section: &Section) -> ContentOwner {
     let said = |key: &str| section.text(key).map(|said| plain(said.as_bytes())).filter(|said| !said.is_empty());
     let is_clustered = section.values("status").iter().any(|flag| flag.as_text() == Some("CLUSTERED"));
     if let Some(lock) = said("lock_type").filter(|lock| lock != "none") {
-        Owner::Shared(format!("lvmlockd {lock}"))
+        ContentOwner::Shared(format!("lvmlockd {lock}"))
     } else if is_clustered {
-        Owner::Shared("clvmd".to_owned())
+        ContentOwner::Shared("clvmd".to_owned())
     } else {
-        said("system_id").map_or(Owner::Unnamed, Owner::Host)
+        said("system_id").map_or(ContentOwner::Unnamed, ContentOwner::Host)
     }
 }
 
 /// Ceph names its groups `ceph-…` and tags its volumes `ceph.…`; oVirt tags its storage domains.
-fn cluster(name: &str, section: &Section) -> Option<(Kind, String)> {
+fn cluster(name: &str, section: &Section) -> Option<(ContentKind, String)> {
     let volumes = section.section("logical_volumes").map(|volumes| volumes.sections.as_slice()).unwrap_or_default();
     let tags = std::iter::once(section).chain(volumes).flat_map(|one| one.values("tags"));
-    let tags: Vec<&str> = tags.filter_map(Value::as_text).collect();
+    let tags: Vec<&str> = tags.filter_map(LvmValue::as_text).collect();
     let with = |beginning: &str| tags.iter().find(|tag| tag.starts_with(beginning)).copied();
     if let Some(tag) = with("RHAT_storage_domain").or_else(|| with("MDT_")) {
-        return Some((Kind::Ovirt, format!("a cluster, as its tag {} says", plain(tag.as_bytes()))));
+        return Some((ContentKind::Ovirt, format!("a cluster, as its tag {} says", plain(tag.as_bytes()))));
     }
     if let Some(tag) = with("ceph.cluster_fsid=").or_else(|| with("ceph.")) {
-        return Some((Kind::Ceph, format!("a cluster, as its tag {} says", plain(tag.as_bytes()))));
+        return Some((ContentKind::Ceph, format!("a cluster, as its tag {} says", plain(tag.as_bytes()))));
     }
-    name.starts_with("ceph-").then(|| (Kind::Ceph, "a cluster, as its name says".to_owned()))
+    name.starts_with("ceph-").then(|| (ContentKind::Ceph, "a cluster, as its name says".to_owned()))
 }
 
-fn member(section: &Section) -> Member {
-    Member {
+fn member(section: &Section) -> PhysicalVolumeRef {
+    PhysicalVolumeRef {
         name: section.name.clone(),
         uuid: section.text("id").unwrap_or_default().replace('-', ""),
         data_offset: section.number("pe_start").unwrap_or(0).saturating_mul(512),
@@ -136,7 +136,7 @@ fn volume(section: &Section) -> LogicalVolume {
     LogicalVolume { name: plain(section.name.as_bytes()), segments: segments.map(segment).collect() }
 }
 
-fn segment(section: &Section) -> Segment {
+fn segment(section: &Section) -> LvmSegment {
     let text = |key: &str| section.text(key).unwrap_or_default().to_owned();
     let chunk_bytes = section.number("stripe_size").unwrap_or(0).saturating_mul(512);
     let kind = section.text("type").unwrap_or_default();
@@ -150,7 +150,7 @@ fn segment(section: &Section) -> Segment {
         "thin-pool" => SegmentKind::ThinPool { metadata: text("metadata"), data: text("pool") },
         raid if raid.starts_with("raid") => {
             // Pairs of volumes for metadata and data, or data alone.
-            let named = |key: &str| section.values(key).iter().filter_map(Value::as_text).collect::<Vec<_>>();
+            let named = |key: &str| section.values(key).iter().filter_map(LvmValue::as_text).collect::<Vec<_>>();
             let pairs = named("raids");
             let data =
                 if pairs.is_empty() { named("raid0_lvs") } else { pairs.into_iter().skip(1).step_by(2).collect() };
@@ -162,5 +162,5 @@ fn segment(section: &Section) -> Segment {
         other => SegmentKind::Opaque(plain(other.as_bytes())),
     };
     let first_extent = section.number("start_extent").unwrap_or(0);
-    Segment { first_extent, extents: section.number("extent_count").unwrap_or(0), kind }
+    LvmSegment { first_extent, extents: section.number("extent_count").unwrap_or(0), kind }
 }

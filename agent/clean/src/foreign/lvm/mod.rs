@@ -10,12 +10,12 @@ mod text;
 use std::rc::Rc;
 
 use super::{
-    Kind, Owner, View, array,
-    label::{Holding, PhysicalVolume, Seen},
+    ContentKind, ContentOwner, VolumeView, array,
+    label::{PhysicalVolume, RecognisedLabel, RegionLabels},
     le32, le64,
 };
 
-pub(super) use group::{Group, LogicalVolume, Segment, SegmentKind};
+pub(super) use group::{LogicalVolume, LvmSegment, SegmentKind, VolumeGroup};
 
 /// Areas that a header may list; lvm2 writes one or two.
 const AREAS_MAX: usize = 8;
@@ -25,7 +25,7 @@ const AREA_HEAD_BYTES: usize = 512;
 const LABEL_BYTES: usize = 512;
 const UUID_BYTES: usize = 32;
 
-pub(super) fn find(view: &View<'_>, seen: &mut Seen) {
+pub(super) fn find(view: &VolumeView<'_>, seen: &mut RegionLabels) {
     for sector in 0..4 {
         let offset = sector * LABEL_BYTES as u64;
         let Some(label) = view.at(offset, LABEL_BYTES) else { return };
@@ -48,17 +48,27 @@ pub(super) fn find(view: &View<'_>, seen: &mut Seen) {
 }
 
 /// A PV that belongs to no group, or whose group cannot be read, is still a PV.
-fn holdings(groups: &[Rc<Group>], offset: u64) -> Vec<Holding> {
+fn holdings(groups: &[Rc<VolumeGroup>], offset: u64) -> Vec<RecognisedLabel> {
     let mut found = Vec::new();
     for group in groups {
         let owner = group.owner.clone();
-        found.push(Holding { kind: Kind::Lvm, name: group.name.clone(), owner, offset });
+        found.push(RecognisedLabel { kind: ContentKind::Lvm, name: group.name.clone(), owner, offset });
         if let Some((kind, by)) = &group.cluster {
-            found.push(Holding { kind: *kind, name: group.name.clone(), owner: Owner::Shared(by.clone()), offset });
+            found.push(RecognisedLabel {
+                kind: *kind,
+                name: group.name.clone(),
+                owner: ContentOwner::Shared(by.clone()),
+                offset,
+            });
         }
     }
     if found.is_empty() {
-        found.push(Holding { kind: Kind::Lvm, name: String::new(), owner: Owner::Unnamed, offset });
+        found.push(RecognisedLabel {
+            kind: ContentKind::Lvm,
+            name: String::new(),
+            owner: ContentOwner::Unnamed,
+            offset,
+        });
     }
     found.dedup();
     found
@@ -76,7 +86,7 @@ fn is_sealed(label: &[u8]) -> bool {
     label.get(20..).is_some_and(|checked| le32(label, 16) == Some(checksum(&[checked])))
 }
 
-fn read(view: &View<'_>, label: &[u8], offset: u64, seen: &mut Seen) -> Option<PhysicalVolume> {
+fn read(view: &VolumeView<'_>, label: &[u8], offset: u64, seen: &mut RegionLabels) -> Option<PhysicalVolume> {
     // After the PV's UUID and size: data areas, a pair of zeros, metadata areas, a pair of zeros.
     let header = label.get(usize::try_from(le32(label, 20)?).ok()?..)?;
     let uuid = String::from_utf8_lossy(header.get(..UUID_BYTES)?).into_owned();
@@ -108,16 +118,16 @@ fn read(view: &View<'_>, label: &[u8], offset: u64, seen: &mut Seen) -> Option<P
 
 /// A metadata area.
 enum Area {
-    Text(Box<Group>),
+    Text(Box<VolumeGroup>),
     /// The PV is in no group.
     Empty,
     /// The group keeps its text on other PVs (`RAW_LOCN_IGNORED`).
     Ignored,
     /// Why it is not sound, with what could be read all the same.
-    Damaged(Option<Box<Group>>, &'static str),
+    Damaged(Option<Box<VolumeGroup>>, &'static str),
 }
 
-fn area(view: &View<'_>, offset: u64, size: u64) -> Area {
+fn area(view: &VolumeView<'_>, offset: u64, size: u64) -> Area {
     const UNREADABLE: Area = Area::Damaged(None, "whose metadata area cannot be read");
     let Some(head) = view.at(offset, AREA_HEAD_BYTES) else { return UNREADABLE };
     let is_sealed = le32(&head, 0) == head.get(4..).map(|checked| checksum(&[checked]));
@@ -142,7 +152,7 @@ fn area(view: &View<'_>, offset: u64, size: u64) -> Area {
 }
 
 /// The area is a ring behind its head: a text may go on at its start.
-fn text_bytes(view: &View<'_>, offset: u64, size: u64, location: &[u8]) -> Option<Vec<u8>> {
+fn text_bytes(view: &VolumeView<'_>, offset: u64, size: u64, location: &[u8]) -> Option<Vec<u8>> {
     let (at, length) = (le64(location, 0)?, le64(location, 8)?);
     if at < AREA_HEAD_BYTES as u64 || at >= size || length == 0 || length > TEXT_BYTES_MAX {
         return None;

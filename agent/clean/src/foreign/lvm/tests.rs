@@ -98,19 +98,22 @@ fn owners_are_named() {
 #[test]
 fn clusters_are_known_by_their_tags_and_names() {
     let kinds = |said: &str| look(&volume(said, 1024)).iter().map(|found| found.kind).collect::<Vec<_>>();
-    assert_eq!(kinds(&said("", "").replace("vg_data", "ceph-6f1c2a3e")), [Kind::Lvm, Kind::Ceph]);
+    assert_eq!(kinds(&said("", "").replace("vg_data", "ceph-6f1c2a3e")), [ContentKind::Lvm, ContentKind::Ceph]);
     let tagged = linear("osd", "tags = [\"ceph.osd_id=1\", \"ceph.cluster_fsid=aa\"]", "\"pv0\", 0");
-    assert_eq!(kinds(&said("", &tagged)), [Kind::Lvm, Kind::Ceph]);
-    assert_eq!(kinds(&said("tags = [\"MDT_TYPE=Data\", \"RHAT_storage_domain\"]\n", "")), [Kind::Lvm, Kind::Ovirt]);
-    assert_eq!(kinds(&said("tags = [\"rack-7\"]\n", "")), [Kind::Lvm]);
+    assert_eq!(kinds(&said("", &tagged)), [ContentKind::Lvm, ContentKind::Ceph]);
+    assert_eq!(
+        kinds(&said("tags = [\"MDT_TYPE=Data\", \"RHAT_storage_domain\"]\n", "")),
+        [ContentKind::Lvm, ContentKind::Ovirt]
+    );
+    assert_eq!(kinds(&said("tags = [\"rack-7\"]\n", "")), [ContentKind::Lvm]);
 }
 
 #[test]
 fn a_text_that_wraps_around_is_read_whole_and_one_that_lies_far_away_too() {
     let said = said("system_id = \"web-7\"\n", "");
-    assert_eq!(look(&volume(&said, AREA_BYTES - 40))[0].owner, Owner::Host("web-7".into()));
+    assert_eq!(look(&volume(&said, AREA_BYTES - 40))[0].owner, ContentOwner::Host("web-7".into()));
     let far = volume_at(&uuid('a'), &said, 5 << 20, 1024, 8 << 20);
-    assert_eq!(look(&far)[0].owner, Owner::Host("web-7".into()));
+    assert_eq!(look(&far)[0].owner, ContentOwner::Host("web-7".into()));
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn every_altered_byte_of_label_area_and_text_is_remarked_on_or_names_its_host() 
     for at in (512..1024).chain(AREA..AREA + 512).chain(AREA + 1024..text_end) {
         let mut altered = whole.clone();
         altered[at] ^= 1;
-        let is_named = look(&altered).iter().any(|found| found.owner == Owner::Host("web-7".into()));
+        let is_named = look(&altered).iter().any(|found| found.owner == ContentOwner::Host("web-7".into()));
         assert!(is_named || !remarks(&altered).is_empty(), "byte {at}");
     }
     // The name and the type of a label, both gone, leave none.

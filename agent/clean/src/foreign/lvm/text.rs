@@ -7,7 +7,7 @@ const DEPTH_MAX: u32 = 8;
 const NODES_MAX: usize = 500_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum LvmValue {
     Text(String),
     Number(i64),
 }
@@ -15,21 +15,21 @@ pub(super) enum Value {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) name: String,
-    values: Vec<(String, Vec<Value>)>,
+    values: Vec<(String, Vec<LvmValue>)>,
     pub(super) sections: Vec<Self>,
 }
 
 impl Section {
-    pub(super) fn values(&self, key: &str) -> &[Value] {
+    pub(super) fn values(&self, key: &str) -> &[LvmValue] {
         self.values.iter().find(|(name, _)| name == key).map_or(&[], |(_, values)| values)
     }
 
     pub(super) fn text(&self, key: &str) -> Option<&str> {
-        self.values(key).iter().find_map(Value::as_text)
+        self.values(key).iter().find_map(LvmValue::as_text)
     }
 
     pub(super) fn number(&self, key: &str) -> Option<u64> {
-        self.values(key).iter().find_map(Value::as_number)
+        self.values(key).iter().find_map(LvmValue::as_number)
     }
 
     pub(super) fn section(&self, name: &str) -> Option<&Self> {
@@ -37,7 +37,7 @@ impl Section {
     }
 }
 
-impl Value {
+impl LvmValue {
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -55,18 +55,18 @@ impl Value {
 
 /// The text as one section, and whether it was read to its end.
 pub(super) fn parse(text: &str) -> (Section, bool) {
-    let mut reader = Reader { rest: text, nodes: 0 };
+    let mut reader = LvmTextParser { rest: text, nodes: 0 };
     let mut root = Section::default();
     let is_whole = reader.section(&mut root, 0).is_some();
     (root, is_whole)
 }
 
-struct Reader<'a> {
+struct LvmTextParser<'a> {
     rest: &'a str,
     nodes: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LvmTextParser<'a> {
     /// Reads up to the brace that closes the section, or at the top to the end; `None` where the text is broken.
     fn section(&mut self, into: &mut Section, depth: u32) -> Option<()> {
         loop {
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn values(&mut self, into: &mut Vec<Value>) -> Option<()> {
+    fn values(&mut self, into: &mut Vec<LvmValue>) -> Option<()> {
         self.skip();
         if !self.take('[') {
             into.push(self.value()?);
@@ -114,22 +114,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self) -> Option<Value> {
+    fn value(&mut self) -> Option<LvmValue> {
         if self.take('"') {
             return self.quoted();
         }
         let word = self.word()?;
-        Some(word.parse().map_or_else(|_| Value::Text(word.to_owned()), Value::Number))
+        Some(word.parse().map_or_else(|_| LvmValue::Text(word.to_owned()), LvmValue::Number))
     }
 
-    fn quoted(&mut self) -> Option<Value> {
+    fn quoted(&mut self) -> Option<LvmValue> {
         let mut text = String::new();
         let mut characters = self.rest.char_indices();
         while let Some((at, character)) = characters.next() {
             match character {
                 '"' => {
                     self.rest = &self.rest[at + 1..];
-                    return Some(Value::Text(text));
+                    return Some(LvmValue::Text(text));
                 }
                 '\\' => text.extend(characters.next().map(|(_, escaped)| escaped)),
                 character => text.push(character),

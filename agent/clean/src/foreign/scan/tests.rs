@@ -1,5 +1,5 @@
 use super::super::{
-    Memory, Scan, Source,
+    DiskSource, MemoryDisk, Scan,
     md::tests::{sealed, superblock},
     scan, scan_beside,
     tests::scan_disks,
@@ -33,8 +33,8 @@ fn member(level: i32, role: u8, members: u32) -> Vec<u8> {
 #[test]
 fn what_cannot_be_read_is_said() {
     let short = vec![0; SIZE / 2];
-    let memory = Memory(&short);
-    let scan = scan(&Source { reader: &memory, size_bytes: SIZE as u64, block_bytes: 512, partitions: vec![] });
+    let memory = MemoryDisk(&short);
+    let scan = scan(&DiskSource { reader: &memory, size_bytes: SIZE as u64, block_bytes: 512, partitions: vec![] });
     assert_eq!(scan.contents.unread.len(), 1, "{scan:?}");
     assert!(scan.contents.unread[0].failed && scan.contents.unread[0].place == "the disk");
     assert!(!scan.contents.is_blank());
@@ -80,8 +80,8 @@ fn stripes_are_looked_into_with_all_members() {
 fn a_missing_part_may_lie_on_a_disk_that_cannot_be_read() {
     let first = member(0, 0, 2);
     let second = vec![0; SIZE / 2];
-    let (whole, short) = (Memory(&first), Memory(&second));
-    let source = |reader| Source { reader, size_bytes: SIZE as u64, block_bytes: 512, partitions: vec![] };
+    let (whole, short) = (MemoryDisk(&first), MemoryDisk(&second));
+    let source = |reader| DiskSource { reader, size_bytes: SIZE as u64, block_bytes: 512, partitions: vec![] };
     let mut scans = scan_beside(&[&source(&whole), &source(&short)]);
     let why = scans[1].failure().expect("half of it cannot be read").to_owned();
     let unreadable = [("/dev/sdb".to_owned(), why)];
@@ -90,7 +90,7 @@ fn a_missing_part_may_lie_on_a_disk_that_cannot_be_read() {
     assert_eq!(remarks.len(), 1, "{remarks:?}");
     assert!(!remarks[0].failed && remarks[0].why.contains("/dev/sdb, which could not be read"), "{remarks:?}");
     // Nothing is missing: what cannot be read elsewhere is of no weight.
-    let mut complete = scan(&source(&Memory(&[0; SIZE])));
+    let mut complete = scan(&source(&MemoryDisk(&[0; SIZE])));
     complete.remark_missing(&unreadable);
     assert!(complete.contents.is_blank(), "{complete:?}");
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use firesteel_images::write::{mbr, signature};
 
 use super::{
-    super::{View, of_classic_type},
-    Partitions, Slot,
+    super::{VolumeView, of_classic_type},
+    PartitionSlot, Partitions,
 };
 
 /// Links of the chains of logical partitions that are followed.
@@ -16,7 +16,7 @@ const SECTOR_BYTES: usize = 512;
 const START_BYTES: u64 = 8192;
 
 /// Reads the table, with block numbers of the disk's own size and of the other one.
-pub(super) fn read(view: &View<'_>, block_bytes: u32, found: &mut Partitions) {
+pub(super) fn read(view: &VolumeView<'_>, block_bytes: u32, found: &mut Partitions) {
     let Some(sector) = view.at(0, SECTOR_BYTES) else { return };
     let Some(entries) = mbr::entries(&sector) else { return };
     let is_plausible = entries.iter().all(|entry| matches!(entry.flag, 0 | 0x80) && entry.first > 0);
@@ -43,17 +43,23 @@ pub(super) fn read(view: &View<'_>, block_bytes: u32, found: &mut Partitions) {
 }
 
 /// With the block size, and whether that is the disk's own: a type counts once.
-fn add(view: &View<'_>, entry: &mbr::Entry, number: u32, (block, is_own): (u64, bool), found: &mut Partitions) {
+fn add(
+    view: &VolumeView<'_>,
+    entry: &mbr::MbrEntry,
+    number: u32,
+    (block, is_own): (u64, bool),
+    found: &mut Partitions,
+) {
     let offset = entry.first.saturating_mul(block);
     let kind = of_classic_type(entry.kind).filter(|_| is_own && offset < view.size_bytes());
     let is_beside = found.names.contains(&"gpt");
     let place = if is_beside { format!("partition {number} (classic table)") } else { format!("partition {number}") };
-    found.add(Slot { place, offset, size_bytes: entry.blocks.saturating_mul(block), kind }, view.size_bytes());
+    found.add(PartitionSlot { place, offset, size_bytes: entry.blocks.saturating_mul(block), kind }, view.size_bytes());
 }
 
 /// The logical partitions of all extended ones, which count from 5 whatever there is before them.
 struct Chain<'a, 'b> {
-    view: &'a View<'b>,
+    view: &'a VolumeView<'b>,
     block: u64,
     /// Block numbers of the disk's own size; what does not fit the other one is no remark.
     is_own: bool,
@@ -64,7 +70,7 @@ struct Chain<'a, 'b> {
 
 impl Chain<'_, '_> {
     /// Each link names logical partitions, relative to itself, and the next links, relative to the extended partition.
-    fn follow(&mut self, extended: &mbr::Entry) {
+    fn follow(&mut self, extended: &mbr::MbrEntry) {
         let (mut next, mut seen) = (vec![extended.first], BTreeSet::new());
         while let Some(at) = next.pop() {
             if !seen.insert(at) {
@@ -84,7 +90,7 @@ impl Chain<'_, '_> {
         }
     }
 
-    fn link(&mut self, sector: &[u8], at: u64, extended: &mbr::Entry, is_first: bool, next: &mut Vec<u64>) {
+    fn link(&mut self, sector: &[u8], at: u64, extended: &mbr::MbrEntry, is_first: bool, next: &mut Vec<u64>) {
         let Some(entries) = mbr::entries(sector).filter(|_| sector.ends_with(&mbr::SIGNATURE)) else {
             // An extended partition that nothing was put into yet.
             if !(is_first && sector.iter().all(|byte| *byte == 0)) {
@@ -96,7 +102,7 @@ impl Chain<'_, '_> {
             if inner.is_extended() {
                 next.push(extended.first.saturating_add(inner.first));
             } else {
-                let logical = mbr::Entry { first: at.saturating_add(inner.first), ..inner };
+                let logical = mbr::MbrEntry { first: at.saturating_add(inner.first), ..inner };
                 add(self.view, &logical, self.number, (self.block, self.is_own), self.found);
                 self.number += 1;
             }

@@ -6,8 +6,8 @@ use firesteel_facts::Guid;
 use firesteel_images::write::mbr;
 
 use super::{
-    super::{View, array, le32, le64, of_partition_type},
-    Partitions, Slot,
+    super::{VolumeView, array, le32, le64, of_partition_type},
+    PartitionSlot, Partitions,
 };
 
 const SIGNATURE: &[u8] = b"EFI PART";
@@ -19,7 +19,7 @@ const COPIES_MAX: usize = 16;
 const ENTRIES_BYTES_MAX: u64 = 4 << 20;
 
 /// A header as it stands, sound or not.
-struct Header {
+struct GptHeader {
     lba: u64,
     alternate_lba: u64,
     last_usable_lba: u64,
@@ -33,7 +33,7 @@ struct Header {
 }
 
 /// Reads every copy for blocks of this size; whether there is any.
-pub(super) fn read(view: &View<'_>, block_bytes: u32, found: &mut Partitions) -> bool {
+pub(super) fn read(view: &VolumeView<'_>, block_bytes: u32, found: &mut Partitions) -> bool {
     let headers = headers(view, u64::from(block_bytes));
     let mut sound = None;
     let mut flaws = Vec::new();
@@ -65,12 +65,12 @@ pub(super) fn read(view: &View<'_>, block_bytes: u32, found: &mut Partitions) ->
 }
 
 /// Whether a classic table says that a GPT stands behind it.
-pub(super) fn is_announced(view: &View<'_>) -> bool {
+pub(super) fn is_announced(view: &VolumeView<'_>) -> bool {
     protective_ends(view).next().is_some()
 }
 
 /// The headers that stand where one may be: first, last, and where others and the protective entry point to.
-fn headers(view: &View<'_>, block: u64) -> Vec<Header> {
+fn headers(view: &VolumeView<'_>, block: u64) -> Vec<GptHeader> {
     let Some(last) = (view.size_bytes() / block).checked_sub(1) else { return Vec::new() };
     let mut places: Vec<u64> = [1, last].into_iter().chain(protective_ends(view)).collect();
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
@@ -92,7 +92,7 @@ fn headers(view: &View<'_>, block: u64) -> Vec<Header> {
 }
 
 /// Where the protective entry of a classic table ends: the last block of the disk that the table was made for.
-fn protective_ends(view: &View<'_>) -> impl Iterator<Item = u64> {
+fn protective_ends(view: &VolumeView<'_>) -> impl Iterator<Item = u64> {
     let sector = view.at(0, 512).unwrap_or_default();
     let entries = mbr::entries(&sector).unwrap_or_default();
     entries
@@ -102,7 +102,7 @@ fn protective_ends(view: &View<'_>) -> impl Iterator<Item = u64> {
 }
 
 /// `None`: there is no signature.
-fn header(bytes: &[u8], lba: u64) -> Option<Header> {
+fn header(bytes: &[u8], lba: u64) -> Option<GptHeader> {
     if !bytes.starts_with(SIGNATURE) {
         return None;
     }
@@ -124,7 +124,7 @@ fn header(bytes: &[u8], lba: u64) -> Option<Header> {
     } else {
         None
     };
-    Some(Header {
+    Some(GptHeader {
         lba,
         alternate_lba: long(32),
         last_usable_lba: long(48),
@@ -139,9 +139,9 @@ fn header(bytes: &[u8], lba: u64) -> Option<Header> {
 
 /// Adds what the entries show; says why systems would not go by them.
 fn entries(
-    view: &View<'_>,
+    view: &VolumeView<'_>,
     block_bytes: u32,
-    header: &Header,
+    header: &GptHeader,
     is_first: bool,
     found: &mut Partitions,
 ) -> Option<&'static str> {
@@ -159,7 +159,7 @@ fn entries(
         }
         let stride = usize::try_from(*stride).unwrap_or(usize::MAX);
         for (entry, number) in bytes.chunks(stride).zip(1..) {
-            let place = Place { number, header, is_first, block: u64::from(block_bytes) };
+            let place = GptEntryPosition { number, header, is_first, block: u64::from(block_bytes) };
             outside |= !add(entry, &place, view.size_bytes(), found) && index == 0;
         }
     }
@@ -175,15 +175,15 @@ fn entries(
 }
 
 /// Which entry of which copy.
-struct Place<'a> {
+struct GptEntryPosition<'a> {
     number: u32,
-    header: &'a Header,
+    header: &'a GptHeader,
     is_first: bool,
     block: u64,
 }
 
 /// Whether the entry, if it is used, lies on the disk.
-fn add(entry: &[u8], place: &Place<'_>, size_bytes: u64, found: &mut Partitions) -> bool {
+fn add(entry: &[u8], place: &GptEntryPosition<'_>, size_bytes: u64, found: &mut Partitions) -> bool {
     let Some(kind) = array::<16>(entry, 0).map(Guid).filter(|kind| !kind.is_nil()) else { return true };
     let (Some(first), Some(last)) = (le64(entry, 32), le64(entry, 40)) else { return true };
     found.partition_guids.extend(array(entry, 16).map(|guid| Guid(guid).to_string()));
@@ -198,12 +198,12 @@ fn add(entry: &[u8], place: &Place<'_>, size_bytes: u64, found: &mut Partitions)
     let is_inside = first <= last && last.saturating_add(1).saturating_mul(block) <= size_bytes;
     let blocks = if first <= last { (last - first).saturating_add(1) } else { u64::MAX };
     let kind = of_partition_type(&kind.to_string());
-    let slot = Slot { place: name, offset, size_bytes: blocks.saturating_mul(block), kind };
+    let slot = PartitionSlot { place: name, offset, size_bytes: blocks.saturating_mul(block), kind };
     if offset < size_bytes {
         found.add(slot, size_bytes);
     } else if kind.is_some() {
         // Its type still says what the disk is part of.
-        found.slots.push(Slot { offset: size_bytes, size_bytes: 0, ..slot });
+        found.slots.push(PartitionSlot { offset: size_bytes, size_bytes: 0, ..slot });
     }
     is_inside
 }

@@ -11,28 +11,28 @@ mod gpt;
 
 use firesteel_sysfs::disks::KernelPartition;
 
-use super::{Kind, View, label::Remark};
+use super::{ContentKind, VolumeView, label::UnreadLabel};
 
 /// Partitions of one region that are looked at; the kernel shows 256.
 pub(super) const PARTITIONS_MAX: usize = 512;
 
 /// A place that some reader would show as a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct PartitionSlot {
     /// `partition 3`
     pub(super) place: String,
     pub(super) offset: u64,
     pub(super) size_bytes: u64,
     /// What its type says.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<ContentKind>,
 }
 
 /// All that the tables of one region say.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
     /// No two with the same place and length, unless their types say different things.
-    pub(super) slots: Vec<Slot>,
-    pub(super) remarks: Vec<Remark>,
+    pub(super) slots: Vec<PartitionSlot>,
+    pub(super) remarks: Vec<UnreadLabel>,
     /// GUID of the GPT that systems go by, in lower case; empty where there is none.
     pub(super) guid: String,
     /// GUIDs of the partitions of all copies.
@@ -43,14 +43,14 @@ pub(super) struct Partitions {
 
 impl Partitions {
     fn remark(&mut self, offset: u64, why: impl Into<String>) {
-        self.remarks.push(Remark { offset, why: why.into(), is_of_another: false });
+        self.remarks.push(UnreadLabel { offset, why: why.into(), is_of_another: false });
     }
 
     /// Adds a place once; the first name that it gets stays. Nothing behind the end counts.
-    fn add(&mut self, slot: Slot, size_bytes: u64) {
+    fn add(&mut self, slot: PartitionSlot, size_bytes: u64) {
         let offset = slot.offset.min(size_bytes);
-        let slot = Slot { offset, size_bytes: slot.size_bytes.min(size_bytes - offset), ..slot };
-        let is_same = |known: &Slot| (known.offset, known.size_bytes) == (slot.offset, slot.size_bytes);
+        let slot = PartitionSlot { offset, size_bytes: slot.size_bytes.min(size_bytes - offset), ..slot };
+        let is_same = |known: &PartitionSlot| (known.offset, known.size_bytes) == (slot.offset, slot.size_bytes);
         let is_known =
             self.slots.iter().any(|known| is_same(known) && (slot.kind.is_none() || known.kind == slot.kind));
         if slot.size_bytes > 0 && !is_known {
@@ -60,7 +60,7 @@ impl Partitions {
 }
 
 /// Reads the tables of a region with blocks of this size.
-pub(super) fn read(view: &View<'_>, block_bytes: u32, kernel: &[KernelPartition]) -> Partitions {
+pub(super) fn read(view: &VolumeView<'_>, block_bytes: u32, kernel: &[KernelPartition]) -> Partitions {
     let mut found = Partitions::default();
     let mut has_gpt = false;
     for block in [block_bytes, if block_bytes == 4096 { 512 } else { 4096 }] {
@@ -72,7 +72,7 @@ pub(super) fn read(view: &View<'_>, block_bytes: u32, kernel: &[KernelPartition]
     }
     classic::read(view, block_bytes, &mut found);
     for partition in kernel {
-        let slot = Slot {
+        let slot = PartitionSlot {
             place: format!("partition {}", partition.number),
             offset: partition.offset,
             size_bytes: partition.size_bytes,

@@ -2,7 +2,7 @@
 use firesteel_contents::DiskContents;
 use firesteel_images::write::gpt::{self as images, Partition};
 
-use super::super::{Memory, Scan, Source, scan, tests::scan_disks};
+use super::super::{DiskSource, MemoryDisk, Scan, scan, tests::scan_disks};
 
 const SIZE: usize = 32 << 20;
 const LINUX: &str = "0fc63daf-8483-4772-8e79-3d69d8477de4";
@@ -177,8 +177,8 @@ fn tables_for_the_other_block_size_are_read() {
     let at = usize::try_from(backup_at).unwrap();
     bytes[at..at + backup.len()].copy_from_slice(&backup);
     assert_eq!(texts(&one(&bytes).contents), ["partition 1: VMFS"]);
-    let memory = Memory(&bytes);
-    let source = Source { reader: &memory, size_bytes: SIZE as u64, block_bytes: 4096, partitions: vec![] };
+    let memory = MemoryDisk(&bytes);
+    let source = DiskSource { reader: &memory, size_bytes: SIZE as u64, block_bytes: 4096, partitions: vec![] };
     assert_eq!(texts(&scan(&source).contents), ["partition 1: VMFS"]);
 }
 
@@ -258,8 +258,8 @@ fn the_kernels_own_list_counts() {
     let mut bytes = vec![0; SIZE];
     let vmfs = (3 << 20) + (1 << 20);
     bytes[vmfs..vmfs + 4].copy_from_slice(&[0x0d, 0xd0, 0x01, 0xc0]);
-    let memory = Memory(&bytes);
+    let memory = MemoryDisk(&bytes);
     let partitions = vec![super::KernelPartition { number: 7, offset: 3 << 20, size_bytes: 8 << 20 }];
-    let scan = scan(&Source { reader: &memory, size_bytes: SIZE as u64, block_bytes: 512, partitions });
+    let scan = scan(&DiskSource { reader: &memory, size_bytes: SIZE as u64, block_bytes: 512, partitions });
     assert_eq!(texts(&scan.contents), ["partition 7: VMFS"]);
 }

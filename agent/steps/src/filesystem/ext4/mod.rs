@@ -66,15 +66,15 @@ impl<'a> Ext4Reader<'a> {
     }
 
     pub(super) fn file(&self, path: &str) -> Result<u64, FilesystemError> {
-        self.plain(path).map(|(number, _)| u64::from(number))
+        self.resolve_file(path).map(|(number, _)| u64::from(number))
     }
 
     pub(super) fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, FilesystemError> {
-        let (_, inode) = self.plain(path)?;
+        let (_, inode) = self.resolve_file(path)?;
         self.content(&inode, bytes_max)
     }
 
-    fn plain(&self, path: &str) -> Result<(u32, Ext4Inode), FilesystemError> {
+    fn resolve_file(&self, path: &str) -> Result<(u32, Ext4Inode), FilesystemError> {
         let (number, inode) = self.resolve(path)?;
         if inode.kind == Ext4Kind::File { Ok((number, inode)) } else { Err(FilesystemError::NotPlain) }
     }

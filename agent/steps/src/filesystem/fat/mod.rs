@@ -58,11 +58,11 @@ impl<'a> FatReader<'a> {
     }
 
     pub(super) fn file(&self, path: &str) -> Result<u64, FilesystemError> {
-        self.plain(path).map(|node| node.number)
+        self.resolve_file(path).map(|node| node.number)
     }
 
     pub(super) fn read(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, FilesystemError> {
-        let node = self.plain(path)?;
+        let node = self.resolve_file(path)?;
         let wanted = u64::from(node.bytes).min(bytes_max);
         let content = self.chain(node.first_cluster, wanted, &|_| false)?;
         if (content.len() as u64) < wanted {
@@ -71,7 +71,7 @@ impl<'a> FatReader<'a> {
         Ok(content)
     }
 
-    fn plain(&self, path: &str) -> Result<FatNode, FilesystemError> {
+    fn resolve_file(&self, path: &str) -> Result<FatNode, FilesystemError> {
         let node = self.resolve(path)?;
         if node.is_folder { Err(FilesystemError::NotPlain) } else { Ok(node) }
     }

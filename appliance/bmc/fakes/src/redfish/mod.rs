@@ -1,7 +1,7 @@
 //! A Redfish service with a memory, for tests of whatever drives one.
 //!
-//! [`Fake`] answers requests from a [`State`] that tests read and change while it runs: power, boot
-//! override, logins, and [`Fault`]s as real services have them. The logic is pure
+//! [`Fake`] answers requests from a [`FakeBmcState`] that tests read and change while it runs: power, boot
+//! override, logins, and [`RedfishFault`]s as real services have them. The logic is pure
 //! ([`Fake::answer`]); [`Fake::serve`] puts it behind a listener, which also does what needs a connection: answers
 //! that never come, never end, or end too early. It looks like a small DMTF-conformant service with one system.
 //!
@@ -23,7 +23,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_bmc::Credentials;
+use firesteel_bmc::BmcCredentials;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
@@ -31,12 +31,12 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
 
-pub use quirks::{Location, Quirks, Redirect, Refusal};
-pub use state::State;
+pub use quirks::{FakeQuirks, FakeRefusal, Redirect, SessionLocation};
+pub use state::FakeBmcState;
 
 /// How a service may misbehave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RedfishFault {
     /// Every request gets this status.
     Status(u16),
     /// Every request is sent elsewhere.
@@ -91,7 +91,7 @@ pub enum Fault {
 
 /// A request as far as the service looks at it.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct FakeRequest {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
@@ -101,7 +101,7 @@ pub struct Request {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
+pub struct FakeResponse {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Bytes,
@@ -109,7 +109,7 @@ pub struct Response {
 
 /// A handle; clones share one state.
 #[derive(Clone, Debug)]
-pub struct Fake(Arc<Mutex<State>>);
+pub struct Fake(Arc<Mutex<FakeBmcState>>);
 
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// After it an answer that breaks off is on its way.
@@ -120,17 +120,17 @@ const TRICKLE: Duration = Duration::from_millis(5);
 impl Fake {
     /// A system that is off, with one MAC.
     #[must_use]
-    pub fn new(credentials: Credentials, mac: [u8; 6]) -> Self {
-        Self(Arc::new(Mutex::new(State::new(credentials, mac))))
+    pub fn new(credentials: BmcCredentials, mac: [u8; 6]) -> Self {
+        Self(Arc::new(Mutex::new(FakeBmcState::new(credentials, mac))))
     }
 
     /// The state, locked: do not hold it across a request.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, FakeBmcState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[must_use]
-    pub fn answer(&self, request: &Request) -> Response {
+    pub fn answer(&self, request: &FakeRequest) -> FakeResponse {
         self.state().answer(request)
     }
 
@@ -156,9 +156,9 @@ impl Fake {
         }
     }
 
-    async fn respond(&self, request: hyper::Request<Incoming>) -> hyper::Response<Answer> {
+    async fn respond(&self, request: hyper::Request<Incoming>) -> hyper::Response<FakeResponseBody> {
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let mut plain = Request {
+        let mut plain = FakeRequest {
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
             authorization: header("authorization"),
@@ -172,14 +172,14 @@ impl Fake {
         };
         let answer = self.answer(&plain);
         let faults = self.state().faults.clone();
-        let body = if faults.contains(&Fault::Silent) {
+        let body = if faults.contains(&RedfishFault::Silent) {
             return std::future::pending().await;
-        } else if faults.contains(&Fault::Trickles) {
-            Answer::Trickle(Box::pin(sleep(TRICKLE)))
-        } else if faults.contains(&Fault::EndsEarly) {
-            Answer::Broken(Some(answer.body), Box::pin(sleep(FLUSHED)))
+        } else if faults.contains(&RedfishFault::Trickles) {
+            FakeResponseBody::Trickle(Box::pin(sleep(TRICKLE)))
+        } else if faults.contains(&RedfishFault::EndsEarly) {
+            FakeResponseBody::Broken(Some(answer.body), Box::pin(sleep(FLUSHED)))
         } else {
-            Answer::Whole(Some(answer.body))
+            FakeResponseBody::Whole(Some(answer.body))
         };
         let mut response = hyper::Response::new(body);
         *response.status_mut() = hyper::StatusCode::from_u16(answer.status).unwrap_or_default();
@@ -193,14 +193,14 @@ impl Fake {
 }
 
 /// The body of an answer.
-enum Answer {
+enum FakeResponseBody {
     Whole(Option<Bytes>),
     /// Then, when that is on its way, the connection breaks.
     Broken(Option<Bytes>, Pin<Box<Sleep>>),
     Trickle(Pin<Box<Sleep>>),
 }
 
-impl Body for Answer {
+impl Body for FakeResponseBody {
     type Data = Bytes;
     type Error = std::io::Error;
 

@@ -14,14 +14,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::resources::{error_as, respond};
-use super::{Request, Response};
+use super::{FakeRequest, FakeResponse};
 
 /// An honest service with these differences.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Quirks {
+pub struct FakeQuirks {
     /// Where a session's place is named.
-    pub location: Location,
+    pub location: SessionLocation,
     /// Places for sessions.
     pub session_limit: Option<usize>,
     /// Sessions that are open from the beginning, and stay.
@@ -38,9 +38,9 @@ pub struct Quirks {
     /// What is laid over the JSON of a path (RFC 7386): `null` takes away.
     pub merge: BTreeMap<String, Value>,
     /// Every PATCH is refused.
-    pub refuse_patch: Option<Refusal>,
+    pub refuse_patch: Option<FakeRefusal>,
     /// Every PATCH that switches an override off is refused.
-    pub refuse_disable: Option<Refusal>,
+    pub refuse_disable: Option<FakeRefusal>,
     /// What "Once" is stored as.
     pub once: Option<String>,
     /// Of the system below `Systems`, where it is not `1`.
@@ -53,7 +53,7 @@ pub struct Quirks {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Location {
+pub enum SessionLocation {
     /// In the header and in the body.
     #[default]
     Header,
@@ -75,55 +75,55 @@ pub struct Redirect {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Refusal {
+pub struct FakeRefusal {
     pub status: u16,
     pub id: String,
     pub message: String,
 }
 
-impl Refusal {
-    fn answer(&self) -> Response {
+impl FakeRefusal {
+    fn answer(&self) -> FakeResponse {
         error_as(self.status, &self.id, &self.message)
     }
 }
 
-impl Quirks {
+impl FakeQuirks {
     /// The answer of a service that does not look at what is asked.
-    pub(super) fn instead(&self, request: &Request) -> Option<Response> {
+    pub(super) fn instead(&self, request: &FakeRequest) -> Option<FakeResponse> {
         let path = request.path.as_str();
         if let Some(redirect) = &self.redirect
             && redirect.methods.contains(&request.method)
             && !path.ends_with('/')
         {
             let headers = vec![("location", format!("{path}/"))];
-            return Some(Response { status: redirect.code, headers, body: Bytes::new() });
+            return Some(FakeResponse { status: redirect.code, headers, body: Bytes::new() });
         }
         match request.method.as_str() {
-            "GET" => self.bodies.get(path.trim_end_matches('/')).map(|body| Response {
+            "GET" => self.bodies.get(path.trim_end_matches('/')).map(|body| FakeResponse {
                 status: 200,
                 headers: vec![("content-type", "text/html".to_owned())],
                 body: Bytes::from(body.clone()),
             }),
-            "PATCH" => self.refusal(&request.body).map(Refusal::answer),
+            "PATCH" => self.refusal(&request.body).map(FakeRefusal::answer),
             _ => None,
         }
     }
 
-    fn refusal(&self, body: &Bytes) -> Option<&Refusal> {
+    fn refusal(&self, body: &Bytes) -> Option<&FakeRefusal> {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let disables = body["Boot"]["BootSourceOverrideEnabled"] == "Disabled";
         self.refuse_patch.as_ref().or(self.refuse_disable.as_ref().filter(|_| disables))
     }
 
     /// The answer of an honest service, changed.
-    pub(super) fn changed(&self, path: &str, mut answer: Response) -> Response {
+    pub(super) fn changed(&self, path: &str, mut answer: FakeResponse) -> FakeResponse {
         if let Some(patch) = self.merge.get(path.trim_end_matches('/'))
             && answer.status == 200
         {
             let mut value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             merge(&mut value, patch);
             let headers = std::mem::take(&mut answer.headers);
-            answer = Response { headers, ..respond(200, Bytes::from(value.to_string())) };
+            answer = FakeResponse { headers, ..respond(200, Bytes::from(value.to_string())) };
         }
         let encoding = self.encoding.as_deref().or(self.gzip.then_some("gzip"));
         if let Some(encoding) = encoding.filter(|_| !answer.body.is_empty()) {

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use firesteel_bmc::decide::PowerState;
 use serde_json::{Value, json};
 
-use super::state::State;
-use super::{Fault, Response};
+use super::state::FakeBmcState;
+use super::{FakeResponse, RedfishFault};
 
 pub(super) const ROOT: &str = "/redfish/v1";
 
-impl State {
+impl FakeBmcState {
     pub(super) fn root(&self) -> Value {
         let mut root = json!({
             "@odata.id": ROOT,
@@ -20,7 +20,7 @@ impl State {
             "Managers": {"@odata.id": format!("{ROOT}/Managers")},
             "UpdateService": {"@odata.id": format!("{ROOT}/UpdateService")},
         });
-        if !self.has(&Fault::NoSessions) {
+        if !self.has(&RedfishFault::NoSessions) {
             root["SessionService"] = json!({"@odata.id": format!("{ROOT}/SessionService")});
             root["Links"] = json!({"Sessions": {"@odata.id": format!("{ROOT}/SessionService/Sessions")}});
         }
@@ -55,7 +55,7 @@ impl State {
         for name in ["EthernetInterfaces", "SecureBoot", "Memory", "Processors"] {
             system[name] = json!({"@odata.id": format!("{path}/{name}")});
         }
-        if self.has(&Fault::BootInSettings) {
+        if self.has(&RedfishFault::BootInSettings) {
             system["@Redfish.Settings"] = json!({"SettingsObject": {"@odata.id": format!("{path}/SD")}});
         }
         system
@@ -78,9 +78,9 @@ impl State {
         let foreign = self
             .faults
             .iter()
-            .find_map(|fault| if let Fault::ForeignReset(to) = fault { Some(to.clone()) } else { None });
+            .find_map(|fault| if let RedfishFault::ForeignReset(to) = fault { Some(to.clone()) } else { None });
         let target = foreign.unwrap_or_else(|| format!("{path}/Actions/ComputerSystem.Reset"));
-        if self.has(&Fault::ResetsElsewhere) {
+        if self.has(&RedfishFault::ResetsElsewhere) {
             json!({"target": target, "@Redfish.ActionInfo": format!("{path}/ResetActionInfo")})
         } else {
             json!({"target": target, "ResetType@Redfish.AllowableValues": self.resets_allowed})
@@ -88,7 +88,7 @@ impl State {
     }
 
     /// What can be read below the system.
-    pub(super) fn part_of_system(&self, path: &str, rest: &[&str]) -> Response {
+    pub(super) fn part_of_system(&self, path: &str, rest: &[&str]) -> FakeResponse {
         let names = |prefix: &str, count: usize| (0..count).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
         let number = |name: &str, prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
         match rest {
@@ -127,7 +127,7 @@ impl State {
     }
 }
 
-pub(super) fn update(rest: &[&str]) -> Response {
+pub(super) fn update(rest: &[&str]) -> FakeResponse {
     let list = format!("{ROOT}/UpdateService/FirmwareInventory");
     match rest {
         [] => reply(&json!({"FirmwareInventory": {"@odata.id": list}})),
@@ -146,23 +146,23 @@ fn mac_text(mac: &[u8; 6]) -> String {
     mac.map(|octet| format!("{octet:02X}")).join(":")
 }
 
-pub(super) fn reply(value: &Value) -> Response {
+pub(super) fn reply(value: &Value) -> FakeResponse {
     respond(200, Bytes::from(value.to_string()))
 }
 
-pub(super) fn respond(status: u16, body: Bytes) -> Response {
-    Response { status, headers: vec![("content-type", "application/json".to_owned())], body }
+pub(super) fn respond(status: u16, body: Bytes) -> FakeResponse {
+    FakeResponse { status, headers: vec![("content-type", "application/json".to_owned())], body }
 }
 
-pub(super) fn empty() -> Response {
-    Response { status: 204, headers: Vec::new(), body: Bytes::new() }
+pub(super) fn empty() -> FakeResponse {
+    FakeResponse { status: 204, headers: Vec::new(), body: Bytes::new() }
 }
 
-pub(super) fn error(status: u16, message: &str) -> Response {
+pub(super) fn error(status: u16, message: &str) -> FakeResponse {
     error_as(status, "Base.1.0.GeneralError", message)
 }
 
-pub(super) fn error_as(status: u16, id: &str, message: &str) -> Response {
+pub(super) fn error_as(status: u16, id: &str, message: &str) -> FakeResponse {
     let body = json!({"error": {
         "code": "Base.1.0.GeneralError",
         "@Message.ExtendedInfo": [{"MessageId": id, "Message": message}],

@@ -3,11 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use firesteel_bmc::{Credentials, decide::PowerState};
+use firesteel_bmc::{BmcCredentials, decide::PowerState};
 use serde_json::Value;
 
 use super::resources::{self, ROOT, empty, error, error_as, reply, respond};
-use super::{Fault, Location, Quirks, Request, Response};
+use super::{FakeQuirks, FakeRequest, FakeResponse, RedfishFault, SessionLocation};
 
 const ETAG: &str = "\"1\"";
 const WEAK_ETAG: &str = "W/\"1\"";
@@ -18,8 +18,8 @@ const DEEP: usize = 1000;
 
 /// What a test reads and changes.
 #[derive(Clone, Debug)]
-pub struct State {
-    pub credentials: Credentials,
+pub struct FakeBmcState {
+    pub credentials: BmcCredentials,
     pub power: PowerState,
     pub vendor: String,
     pub product: String,
@@ -38,9 +38,9 @@ pub struct State {
     pub resets_allowed: Vec<String>,
     /// Memory modules, as `Memory` resources.
     pub modules: usize,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<RedfishFault>,
     /// Differences that are data; [`Self::set_quirks`] sets them.
-    pub(super) quirks: Quirks,
+    pub(super) quirks: FakeQuirks,
     /// `METHOD path` of every request, in order.
     pub requests: Vec<String>,
     /// Reset types that were taken.
@@ -55,17 +55,17 @@ pub struct State {
     pub logins_refused: u32,
     pub(super) sessions_made: u32,
     /// What is done after so many more looks at the system.
-    later: Vec<(u32, Later)>,
+    later: Vec<(u32, DelayedChange)>,
 }
 
 #[derive(Clone, Debug)]
-enum Later {
+enum DelayedChange {
     Power(PowerState),
     Boot(Value),
 }
 
-impl State {
-    pub(super) fn new(credentials: Credentials, mac: [u8; 6]) -> Self {
+impl FakeBmcState {
+    pub(super) fn new(credentials: BmcCredentials, mac: [u8; 6]) -> Self {
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
         Self {
             credentials,
@@ -85,7 +85,7 @@ impl State {
             resets_allowed: words(&["On", "ForceOff", "GracefulShutdown", "ForceRestart"]),
             modules: 2,
             faults: Vec::new(),
-            quirks: Quirks::default(),
+            quirks: FakeQuirks::default(),
             requests: Vec::new(),
             resets: Vec::new(),
             sessions: Vec::new(),
@@ -103,12 +103,12 @@ impl State {
         self.locks_after.is_some_and(|most| self.logins_refused >= most)
     }
 
-    pub(super) fn has(&self, fault: &Fault) -> bool {
+    pub(super) fn has(&self, fault: &RedfishFault) -> bool {
         self.faults.contains(fault)
     }
 
     /// Makes it a service with these differences.
-    pub fn set_quirks(&mut self, quirks: Quirks) {
+    pub fn set_quirks(&mut self, quirks: FakeQuirks) {
         if let Some(limit) = quirks.session_limit {
             self.sessions_max = limit;
         }
@@ -119,14 +119,14 @@ impl State {
         self.quirks = quirks;
     }
 
-    pub(super) fn answer(&mut self, request: &Request) -> Response {
+    pub(super) fn answer(&mut self, request: &FakeRequest) -> FakeResponse {
         self.requests.push(format!("{} {}", request.method, request.path));
         if let Some(answer) = self.spoilt() {
             return answer;
         }
         let quirks = self.quirks.clone();
         let Some(path) = request.path.strip_prefix(&quirks.prefix) else { return error(404, "another service") };
-        let request = Request { path: path.to_owned(), ..request.clone() };
+        let request = FakeRequest { path: path.to_owned(), ..request.clone() };
         if let Some(answer) = quirks.instead(&request) {
             return answer;
         }
@@ -134,13 +134,13 @@ impl State {
         quirks.changed(&request.path, answer)
     }
 
-    fn answer_honestly(&mut self, request: &Request) -> Response {
+    fn answer_honestly(&mut self, request: &FakeRequest) -> FakeResponse {
         let path = request.path.trim_end_matches('/');
         let parts: Vec<&str> = path.strip_prefix(ROOT).unwrap_or("/-").split('/').skip(1).collect();
         let method = request.method.as_str();
         match (method, parts.as_slice()) {
             ("GET", []) => return reply(&self.root()),
-            ("POST", ["SessionService", "Sessions"]) if !self.has(&Fault::NoSessions) => {
+            ("POST", ["SessionService", "Sessions"]) if !self.has(&RedfishFault::NoSessions) => {
                 return self.open_session(&request.body);
             }
             _ if !self.lets_in(request) => return error(401, "who are you?"),
@@ -173,20 +173,20 @@ impl State {
     }
 
     /// The answer of a service that has something against every request.
-    fn spoilt(&self) -> Option<Response> {
+    fn spoilt(&self) -> Option<FakeResponse> {
         for fault in &self.faults {
-            if let Fault::Status(status) = fault {
+            if let RedfishFault::Status(status) = fault {
                 return Some(error(*status, "as the test wants it"));
             }
-            if let Fault::Redirect(to) = fault {
-                return Some(Response { status: 307, headers: vec![("location", to.clone())], body: Bytes::new() });
+            if let RedfishFault::Redirect(to) = fault {
+                return Some(FakeResponse { status: 307, headers: vec![("location", to.clone())], body: Bytes::new() });
             }
         }
-        let body = if self.has(&Fault::Garbage) {
+        let body = if self.has(&RedfishFault::Garbage) {
             Bytes::from_static(b"<html>not Redfish</html>")
-        } else if self.has(&Fault::Deep) {
+        } else if self.has(&RedfishFault::Deep) {
             Bytes::from("[".repeat(DEEP) + &"]".repeat(DEEP))
-        } else if self.has(&Fault::Endless) {
+        } else if self.has(&RedfishFault::Endless) {
             Bytes::from(vec![b' '; ENDLESS_BYTES])
         } else {
             return None;
@@ -194,17 +194,17 @@ impl State {
         Some(respond(200, body))
     }
 
-    fn answer_system(&mut self, method: &str, id: &str, rest: &[&str], request: &Request) -> Response {
+    fn answer_system(&mut self, method: &str, id: &str, rest: &[&str], request: &FakeRequest) -> FakeResponse {
         let path = format!("{ROOT}/Systems/{id}");
         match (method, rest) {
             ("GET", []) => {
-                self.look();
+                self.apply_due_changes();
                 let mut response = reply(&self.system(&path));
-                let etag = if self.has(&Fault::WeakEtag) { WEAK_ETAG } else { ETAG };
+                let etag = if self.has(&RedfishFault::WeakEtag) { WEAK_ETAG } else { ETAG };
                 response.headers.push(("etag", etag.to_owned()));
                 response
             }
-            ("PATCH", []) if self.has(&Fault::BootInSettings) => {
+            ("PATCH", []) if self.has(&RedfishFault::BootInSettings) => {
                 error_as(400, "Ami.1.0.OperationSupportedInFutureStateURI", "moved to FutureState URI")
             }
             ("PATCH", [] | ["SD"]) => self.patch(request),
@@ -215,19 +215,19 @@ impl State {
         }
     }
 
-    fn lets_in(&mut self, request: &Request) -> bool {
+    fn lets_in(&mut self, request: &FakeRequest) -> bool {
         if let Some(token) = &request.session {
             return self.sessions.contains(token);
         }
         let pair = format!("{}:{}", self.credentials.username, self.credentials.password);
         let basic = format!("Basic {}", STANDARD.encode(pair));
         let Some(given) = &request.authorization else { return false };
-        let is_right = !self.has(&Fault::SessionsOnly) && !self.quirks.no_basic && *given == basic;
-        self.judged(is_right)
+        let is_right = !self.has(&RedfishFault::SessionsOnly) && !self.quirks.no_basic && *given == basic;
+        self.count_login(is_right)
     }
 
     /// Counts a login, as a BMC does.
-    fn judged(&mut self, is_right: bool) -> bool {
+    fn count_login(&mut self, is_right: bool) -> bool {
         if is_right && !self.is_locked() {
             self.logins_refused = 0;
             return true;
@@ -236,9 +236,13 @@ impl State {
         false
     }
 
-    fn open_session(&mut self, body: &Bytes) -> Response {
+    fn open_session(&mut self, body: &Bytes) -> FakeResponse {
         let refusal = self.faults.iter().find_map(|fault| {
-            if let Fault::SessionRefused(status, id) = fault { Some(error_as(*status, id, "no session")) } else { None }
+            if let RedfishFault::SessionRefused(status, id) = fault {
+                Some(error_as(*status, id, "no session"))
+            } else {
+                None
+            }
         });
         if let Some(refusal) = refusal {
             return refusal;
@@ -246,7 +250,7 @@ impl State {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let given = (body["UserName"].as_str(), body["Password"].as_str());
         let is_right = given == (Some(&self.credentials.username), Some(&self.credentials.password));
-        if !self.judged(is_right) {
+        if !self.count_login(is_right) {
             return error(401, "wrong user or password");
         }
         if self.sessions.len() >= self.sessions_max {
@@ -257,20 +261,20 @@ impl State {
         self.sessions.push(token.clone());
         let location = format!("{ROOT}/SessionService/Sessions/{token}");
         let body = match self.quirks.location {
-            Location::Header | Location::None => serde_json::json!({"@odata.id": location, "Id": token}),
-            Location::Id => serde_json::json!({"Id": token}),
-            Location::Nowhere => serde_json::json!({}),
+            SessionLocation::Header | SessionLocation::None => serde_json::json!({"@odata.id": location, "Id": token}),
+            SessionLocation::Id => serde_json::json!({"Id": token}),
+            SessionLocation::Nowhere => serde_json::json!({}),
         };
         let mut response = respond(201, Bytes::from(body.to_string()));
         response.headers.push(("x-auth-token", token));
-        if self.quirks.location == Location::Header {
+        if self.quirks.location == SessionLocation::Header {
             response.headers.push(("location", location));
         }
         response
     }
 
     /// What was to be done after some looks comes closer.
-    fn look(&mut self) {
+    fn apply_due_changes(&mut self) {
         for (count, _) in &mut self.later {
             *count = count.saturating_sub(1);
         }
@@ -278,50 +282,51 @@ impl State {
         self.later = later;
         for (_, work) in due {
             match work {
-                Later::Power(power) => self.switch(power),
-                Later::Boot(boot) => drop(self.set_boot(&boot)),
+                DelayedChange::Power(power) => self.switch(power),
+                DelayedChange::Boot(boot) => drop(self.set_boot(&boot)),
             }
         }
     }
 
-    fn patch(&mut self, request: &Request) -> Response {
+    fn patch(&mut self, request: &FakeRequest) -> FakeResponse {
         let if_match = request.if_match.as_deref();
-        let is_refused =
-            self.has(&Fault::PickyEtag) && if_match.is_some() || self.has(&Fault::WeakEtag) && if_match != Some(ETAG);
+        let is_refused = self.has(&RedfishFault::PickyEtag) && if_match.is_some()
+            || self.has(&RedfishFault::WeakEtag) && if_match != Some(ETAG);
         if is_refused {
             return error(412, "the resource has changed");
         }
-        if self.has(&Fault::WantsEtag) && if_match.is_none() {
+        if self.has(&RedfishFault::WantsEtag) && if_match.is_none() {
             return error(428, "a precondition is required");
         }
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let Some(boot) = body.get("Boot").filter(|boot| boot.is_object()) else {
             return error(400, "nothing here can be changed but Boot");
         };
-        if self.has(&Fault::WantsMode) && boot.get("BootSourceOverrideMode").is_none() {
+        if self.has(&RedfishFault::WantsMode) && boot.get("BootSourceOverrideMode").is_none() {
             return error(400, "The property BootSourceOverrideMode is a required property");
         }
-        if self.has(&Fault::RefusesNone) && boot["BootSourceOverrideTarget"] == "None" {
+        if self.has(&RedfishFault::RefusesNone) && boot["BootSourceOverrideTarget"] == "None" {
             return error(400, "the value None is not taken");
         }
-        if self.has(&Fault::ForgetsBoot) {
+        if self.has(&RedfishFault::ForgetsBoot) {
             return empty();
         }
-        let after = self.faults.iter().find_map(|fault| if let Fault::BootLater(n) = fault { Some(*n) } else { None });
+        let after =
+            self.faults.iter().find_map(|fault| if let RedfishFault::BootLater(n) = fault { Some(*n) } else { None });
         match after {
             Some(looks) => {
-                self.later.push((looks, Later::Boot(boot.clone())));
+                self.later.push((looks, DelayedChange::Boot(boot.clone())));
                 empty()
             }
             None => self.set_boot(&boot.clone()),
         }
     }
 
-    fn set_boot(&mut self, boot: &Value) -> Response {
+    fn set_boot(&mut self, boot: &Value) -> FakeResponse {
         for (name, value) in boot.as_object().into_iter().flatten() {
             let value = value.as_str().unwrap_or_default().to_owned();
             match name.as_str() {
-                "BootSourceOverrideEnabled" if self.has(&Fault::SaysContinuous) && value == "Once" => {
+                "BootSourceOverrideEnabled" if self.has(&RedfishFault::SaysContinuous) && value == "Once" => {
                     self.boot_enabled = "Continuous".to_owned();
                 }
                 "BootSourceOverrideEnabled" if value == "Once" => {
@@ -332,7 +337,7 @@ impl State {
                     return error(400, "the target is not offered");
                 }
                 "BootSourceOverrideTarget" => self.boot_target = value,
-                "BootSourceOverrideMode" if self.has(&Fault::ModeByJob) => {}
+                "BootSourceOverrideMode" if self.has(&RedfishFault::ModeByJob) => {}
                 "BootSourceOverrideMode" => self.boot_mode = value,
                 "HttpBootUri" if self.http_boot_uri.is_some() => self.http_boot_uri = Some(value),
                 _ => return error(400, "an unknown property"),
@@ -341,7 +346,7 @@ impl State {
         empty()
     }
 
-    fn reset(&mut self, body: &Bytes) -> Response {
+    fn reset(&mut self, body: &Bytes) -> FakeResponse {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let reset_type = body["ResetType"].as_str().unwrap_or_default().to_owned();
         if !self.resets_allowed.contains(&reset_type) {
@@ -356,10 +361,11 @@ impl State {
             _ => PowerState::On,
         };
         self.resets.push(reset_type);
-        let after = self.faults.iter().find_map(|fault| if let Fault::PowerLater(n) = fault { Some(*n) } else { None });
+        let after =
+            self.faults.iter().find_map(|fault| if let RedfishFault::PowerLater(n) = fault { Some(*n) } else { None });
         match after {
-            _ if self.has(&Fault::IgnoresPower) => {}
-            Some(looks) => self.later.push((looks, Later::Power(next))),
+            _ if self.has(&RedfishFault::IgnoresPower) => {}
+            Some(looks) => self.later.push((looks, DelayedChange::Power(next))),
             None => self.switch(next),
         }
         empty()

@@ -6,8 +6,8 @@
 //!       └──────────────┴───────┴── no answer, a refusal: Failed ─► Ended        └─► KeepAlive, Closing ─► Ended
 //! ```
 //!
-//! After each call of [`Engine::receive`], [`Engine::wake`], [`Engine::ask`] or [`Engine::close`] drain
-//! [`Engine::transmit`], look at [`Engine::take_event`], and sleep until [`Engine::wake_at`]. Times are
+//! After each call of [`IpmiEngine::receive`], [`IpmiEngine::wake`], [`IpmiEngine::ask`] or [`IpmiEngine::close`] drain
+//! [`IpmiEngine::transmit`], look at [`IpmiEngine::take_event`], and sleep until [`IpmiEngine::wake_at`]. Times are
 //! those since any moment before the engine was made.
 //!
 //! One request is under way at a time. What is not answered is sent again after 1, 2 and 4 s, with the
@@ -21,12 +21,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Privilege;
-use super::command::{self, ANSWER, Reply, Request, completion};
-use super::packet::{self, Bad, Frame, Message, payload};
+use super::command::{self, ANSWER, IpmiCommand, IpmiReply, completion};
+use super::packet::{self, Bad, IpmiFrame, IpmiMessage, payload};
 use super::sol::Console;
-use super::suite::{Keys, Numbers, Random, Suite};
+use super::suite::{IpmiSessionKeys, Numbers, SessionRandom, Suite};
 use super::{PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
-use crate::Credentials;
+use crate::BmcCredentials;
 use crate::error::Error;
 use window::Window;
 
@@ -44,17 +44,17 @@ const BY_NAME: u8 = 0x10;
 
 /// What has happened.
 #[derive(Debug)]
-pub enum Event {
+pub enum IpmiSessionEvent {
     /// The session stands.
     Opened,
-    Answered(Reply),
+    Answered(IpmiReply),
     /// Of a request: the session goes on. Of the set-up: it has ended.
     Failed(Error),
     Closed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum IpmiSessionStage {
     Capabilities,
     Open,
     Rakp1,
@@ -68,27 +68,27 @@ enum Stage {
 }
 
 /// What awaits an answer.
-struct Pending {
+struct PendingIpmiRequest {
     what: &'static str,
-    packet: Sent,
+    packet: SentPacket,
     /// Times that it was sent.
     sends: usize,
     due: Duration,
 }
 
-enum Sent {
+enum SentPacket {
     Plain(Vec<u8>),
     /// Sealed anew each time.
-    Sealed(Message),
+    Sealed(IpmiMessage),
 }
 
-pub struct Engine {
-    credentials: Credentials,
+pub struct IpmiEngine {
+    credentials: BmcCredentials,
     privilege: Privilege,
-    random: Random,
-    stage: Stage,
+    random: SessionRandom,
+    stage: IpmiSessionStage,
     numbers: Numbers,
-    keys: Option<Keys>,
+    keys: Option<IpmiSessionKeys>,
     /// RAKP 4's code as it has to be.
     rakp4: Vec<u8>,
     /// A RAKP 2 came that another password has made. One that is right may be on its way: the first one may be forged.
@@ -101,9 +101,9 @@ pub struct Engine {
     /// Of the last packet in the session.
     sequence: u32,
     seen: Window,
-    pending: Option<Pending>,
+    pending: Option<PendingIpmiRequest>,
     outbox: VecDeque<Vec<u8>>,
-    event: Option<Event>,
+    event: Option<IpmiSessionEvent>,
     last_sent: Duration,
     /// While a serial port is listened to.
     console: Option<Console>,
@@ -115,21 +115,21 @@ pub struct Engine {
     discarded: Option<Bad>,
 }
 
-impl std::fmt::Debug for Engine {
+impl std::fmt::Debug for IpmiEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("stage", &self.stage).finish_non_exhaustive()
+        f.debug_struct("IpmiEngine").field("stage", &self.stage).finish_non_exhaustive()
     }
 }
 
-impl Engine {
+impl IpmiEngine {
     /// Begins the set-up: the first datagram is there to be sent.
     ///
     /// # Errors
     /// When IPMI has no room for this name or password.
     pub fn new(
-        credentials: &Credentials,
+        credentials: &BmcCredentials,
         privilege: Privilege,
-        mut random: Random,
+        mut random: SessionRandom,
         now: Duration,
     ) -> Result<Self, Error> {
         for (what, text, most) in [
@@ -156,7 +156,7 @@ impl Engine {
             credentials: credentials.clone(),
             privilege,
             random,
-            stage: Stage::Capabilities,
+            stage: IpmiSessionStage::Capabilities,
             numbers,
             keys: None,
             rakp4: Vec::new(),
@@ -177,7 +177,7 @@ impl Engine {
         };
         let request = command::authentication_capabilities(privilege);
         let message = engine.message(&request);
-        engine.begin(request.what, Sent::Plain(packet::bare(&message.write())), now);
+        engine.begin(request.what, SentPacket::Plain(packet::bare(&message.write())), now);
         Ok(engine)
     }
 
@@ -186,16 +186,16 @@ impl Engine {
         self.outbox.pop_front()
     }
 
-    pub fn take_event(&mut self) -> Option<Event> {
+    pub fn take_event(&mut self) -> Option<IpmiSessionEvent> {
         self.event.take()
     }
 
-    /// When [`Engine::wake`] has something to do; none when the session has ended.
+    /// When [`IpmiEngine::wake`] has something to do; none when the session has ended.
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         match (&self.pending, self.stage) {
             (Some(pending), _) => Some(pending.due),
-            (None, Stage::Idle) => Some(self.last_sent + KEEP_ALIVE),
+            (None, IpmiSessionStage::Idle) => Some(self.last_sent + KEEP_ALIVE),
             (None, _) => None,
         }
     }
@@ -209,30 +209,30 @@ impl Engine {
     /// The session stands, and nothing is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.stage == Stage::Idle
+        self.stage == IpmiSessionStage::Idle
     }
 
     /// Asks; whatever was under way is forgotten. Without a session it fails at once.
-    pub fn ask(&mut self, request: &Request, now: Duration) {
+    pub fn ask(&mut self, request: &IpmiCommand, now: Duration) {
         if !self.is_open() {
             self.fail(Error::Timeout { what: request.what.to_owned() });
             return;
         }
-        self.stage = Stage::Asking;
+        self.stage = IpmiSessionStage::Asking;
         let message = self.message(request);
-        self.begin(request.what, Sent::Sealed(message), now);
+        self.begin(request.what, SentPacket::Sealed(message), now);
     }
 
     /// Ends the session, politely where there is one.
     pub fn close(&mut self, now: Duration) {
         if !self.is_open() {
-            self.end(Event::Closed);
+            self.end(IpmiSessionEvent::Closed);
             return;
         }
         let request = command::close_session(self.numbers.bmc_id);
-        self.stage = Stage::Closing;
+        self.stage = IpmiSessionStage::Closing;
         let message = self.message(&request);
-        self.begin(request.what, Sent::Sealed(message), now);
+        self.begin(request.what, SentPacket::Sealed(message), now);
     }
 
     /// From now on the host's serial port is heard: the BMC has been asked for it, and has agreed. What came since is not
@@ -253,7 +253,7 @@ impl Engine {
     }
 
     /// What the serial port has said since the last call, at most [`HEARD_BYTES_MAX`] of it.
-    pub fn take_heard(&mut self) -> Vec<u8> {
+    pub fn take_console_data(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.heard).into()
     }
 
@@ -267,11 +267,11 @@ impl Engine {
         if self.wake_at().is_none_or(|at| now < at) {
             return;
         }
-        if self.stage == Stage::Rakp1 && self.is_doubted {
+        if self.stage == IpmiSessionStage::Rakp1 && self.is_doubted {
             self.disown();
             return;
         }
-        let waits = if self.stage == Stage::Closing { &CLOSE_WAITS[..] } else { &WAITS[..] };
+        let waits = if self.stage == IpmiSessionStage::Closing { &CLOSE_WAITS[..] } else { &WAITS[..] };
         match self.pending.as_mut() {
             Some(pending) => match waits.get(pending.sends) {
                 Some(wait) => {
@@ -282,9 +282,9 @@ impl Engine {
             },
             None => {
                 let request = command::device_id();
-                self.stage = Stage::KeepAlive;
+                self.stage = IpmiSessionStage::KeepAlive;
                 let message = self.message(&request);
-                self.begin(request.what, Sent::Sealed(message), now);
+                self.begin(request.what, SentPacket::Sealed(message), now);
             }
         }
     }
@@ -299,19 +299,25 @@ impl Engine {
 
     fn take(&mut self, datagram: &[u8], now: Duration) -> Result<(), Bad> {
         match (packet::frame(datagram)?, self.stage) {
-            (Frame::Bare { message }, Stage::Capabilities) => {
-                let reply = self.reply_in(&Message::read(message)?)?;
+            (IpmiFrame::Bare { message }, IpmiSessionStage::Capabilities) => {
+                let reply = self.reply_in(&IpmiMessage::read(message)?)?;
                 self.on_capabilities(reply, now)
             }
-            (Frame::Plain { payload_type: payload::OPEN_ANSWER, payload }, Stage::Open) => self.on_open(payload, now),
-            (Frame::Plain { payload_type: payload::RAKP_2, payload }, Stage::Rakp1) => self.on_rakp2(payload, now),
-            (Frame::Plain { payload_type: payload::RAKP_4, payload }, Stage::Rakp3) => self.on_rakp4(payload, now),
-            (Frame::Sealed { session, sequence }, _) => {
+            (IpmiFrame::Plain { payload_type: payload::OPEN_ANSWER, payload }, IpmiSessionStage::Open) => {
+                self.on_open(payload, now)
+            }
+            (IpmiFrame::Plain { payload_type: payload::RAKP_2, payload }, IpmiSessionStage::Rakp1) => {
+                self.on_rakp2(payload, now)
+            }
+            (IpmiFrame::Plain { payload_type: payload::RAKP_4, payload }, IpmiSessionStage::Rakp3) => {
+                self.on_rakp4(payload, now)
+            }
+            (IpmiFrame::Sealed { session, sequence }, _) => {
                 let Some(keys) = &self.keys else { return Err("it is of a session that is not open") };
                 if session != self.numbers.console_id {
                     return Err("it is of another session");
                 }
-                let message = Message::read(&packet::open(datagram, keys)?)?;
+                let message = IpmiMessage::read(&packet::open(datagram, keys)?)?;
                 if !self.seen.admit(sequence) {
                     return Err("it came before");
                 }
@@ -319,8 +325,8 @@ impl Engine {
                 self.on_reply(reply, now);
                 Ok(())
             }
-            (Frame::Console { session, sequence }, _) => self.on_console(datagram, session, sequence),
-            (Frame::Bare { .. } | Frame::Plain { .. }, _) => Err("it is nothing that was asked for"),
+            (IpmiFrame::Console { session, sequence }, _) => self.on_console(datagram, session, sequence),
+            (IpmiFrame::Bare { .. } | IpmiFrame::Plain { .. }, _) => Err("it is nothing that was asked for"),
         }
     }
 
@@ -352,14 +358,14 @@ impl Engine {
     }
 
     /// The answer to what is under way.
-    fn reply_in(&self, message: &Message) -> Result<Reply, Bad> {
+    fn reply_in(&self, message: &IpmiMessage) -> Result<IpmiReply, Bad> {
         let awaited = match self.pending.as_ref().map(|pending| &pending.packet) {
-            Some(Sent::Sealed(request)) => (request.function, request.command),
-            Some(Sent::Plain(_)) if self.stage == Stage::Capabilities => {
+            Some(SentPacket::Sealed(request)) => (request.function, request.command),
+            Some(SentPacket::Plain(_)) if self.stage == IpmiSessionStage::Capabilities => {
                 let request = command::authentication_capabilities(self.privilege);
                 (request.function, request.command)
             }
-            Some(Sent::Plain(_)) | None => return Err("nothing was asked"),
+            Some(SentPacket::Plain(_)) | None => return Err("nothing was asked"),
         };
         let is_awaited =
             (message.function, message.command) == (awaited.0 | ANSWER, awaited.1) && message.sequence == self.request;
@@ -367,12 +373,12 @@ impl Engine {
         if !is_awaited {
             return Err("it answers another request");
         }
-        Ok(Reply { completion: *completion, data: data.to_vec() })
+        Ok(IpmiReply { completion: *completion, data: data.to_vec() })
     }
 
-    fn on_reply(&mut self, reply: Reply, now: Duration) {
+    fn on_reply(&mut self, reply: IpmiReply, now: Duration) {
         if reply.completion == completion::NODE_BUSY
-            && self.stage != Stage::Closing
+            && self.stage != IpmiSessionStage::Closing
             && let Some(pending) = self.pending.as_ref()
             && let Some(wait) = WAITS.get(pending.sends - 1).filter(|_| pending.sends < WAITS.len())
         {
@@ -382,7 +388,7 @@ impl Engine {
             let number = self.request;
             if let Some(pending) = self.pending.as_mut() {
                 pending.due = due;
-                if let Sent::Sealed(message) = &mut pending.packet {
+                if let SentPacket::Sealed(message) = &mut pending.packet {
                     message.sequence = number;
                 }
             }
@@ -391,27 +397,32 @@ impl Engine {
         self.pending = None;
         self.discarded = None;
         match self.stage {
-            Stage::Privilege => match (reply.completion, reply.data.first()) {
+            IpmiSessionStage::Privilege => match (reply.completion, reply.data.first()) {
                 // Some grant less than was asked for, and say so.
                 (completion::DONE, level) if level.is_none_or(|level| level & 0x0f >= self.privilege.level()) => {
-                    self.stage = Stage::Idle;
-                    self.event = Some(Event::Opened);
+                    self.stage = IpmiSessionStage::Idle;
+                    self.event = Some(IpmiSessionEvent::Opened);
                 }
                 _ => {
                     let (level, code) = (self.privilege.as_str(), reply.completion);
                     let message = format!("be {level}, completion code {code:#04x}; bmc.address may ask for less");
-                    self.event = Some(Event::Failed(Error::Forbidden { message }));
+                    self.event = Some(IpmiSessionEvent::Failed(Error::Forbidden { message }));
                     // The session is there: whoever made the engine closes it.
-                    self.stage = Stage::Idle;
+                    self.stage = IpmiSessionStage::Idle;
                 }
             },
-            Stage::Closing => self.end(Event::Closed),
-            Stage::KeepAlive => self.stage = Stage::Idle,
-            Stage::Asking => {
-                self.stage = Stage::Idle;
-                self.event = Some(Event::Answered(reply));
+            IpmiSessionStage::Closing => self.end(IpmiSessionEvent::Closed),
+            IpmiSessionStage::KeepAlive => self.stage = IpmiSessionStage::Idle,
+            IpmiSessionStage::Asking => {
+                self.stage = IpmiSessionStage::Idle;
+                self.event = Some(IpmiSessionEvent::Answered(reply));
             }
-            Stage::Capabilities | Stage::Open | Stage::Rakp1 | Stage::Rakp3 | Stage::Idle | Stage::Ended => {}
+            IpmiSessionStage::Capabilities
+            | IpmiSessionStage::Open
+            | IpmiSessionStage::Rakp1
+            | IpmiSessionStage::Rakp3
+            | IpmiSessionStage::Idle
+            | IpmiSessionStage::Ended => {}
         }
     }
 
@@ -420,7 +431,7 @@ impl Engine {
         let what = self.pending.take().map_or("a request", |pending| pending.what).to_owned();
         let error = match self.discarded.take() {
             Some(why) => Error::BadAnswer { what, detail: why.to_owned() },
-            None if self.stage == Stage::Capabilities => {
+            None if self.stage == IpmiSessionStage::Capabilities => {
                 Error::Unreachable { detail: "no answer to IPMI over LAN".to_owned() }
             }
             None => Error::Timeout { what },
@@ -428,29 +439,29 @@ impl Engine {
         let stage = self.stage;
         match stage {
             // Some do not answer at all where they do not know an algorithm.
-            Stage::Open if matches!(error, Error::Timeout { .. }) && self.try_next_suite(now) => {}
-            Stage::Asking => {
-                self.stage = Stage::Idle;
+            IpmiSessionStage::Open if matches!(error, Error::Timeout { .. }) && self.try_next_suite(now) => {}
+            IpmiSessionStage::Asking => {
+                self.stage = IpmiSessionStage::Idle;
                 self.fail(error);
             }
-            Stage::KeepAlive => self.stage = Stage::Ended,
-            Stage::Closing => self.end(Event::Closed),
-            Stage::Capabilities
-            | Stage::Open
-            | Stage::Rakp1
-            | Stage::Rakp3
-            | Stage::Privilege
-            | Stage::Idle
-            | Stage::Ended => self.end(Event::Failed(error)),
+            IpmiSessionStage::KeepAlive => self.stage = IpmiSessionStage::Ended,
+            IpmiSessionStage::Closing => self.end(IpmiSessionEvent::Closed),
+            IpmiSessionStage::Capabilities
+            | IpmiSessionStage::Open
+            | IpmiSessionStage::Rakp1
+            | IpmiSessionStage::Rakp3
+            | IpmiSessionStage::Privilege
+            | IpmiSessionStage::Idle
+            | IpmiSessionStage::Ended => self.end(IpmiSessionEvent::Failed(error)),
         }
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Idle | Stage::Asking | Stage::KeepAlive)
+        matches!(self.stage, IpmiSessionStage::Idle | IpmiSessionStage::Asking | IpmiSessionStage::KeepAlive)
     }
 
-    fn end(&mut self, event: Event) {
-        self.stage = Stage::Ended;
+    fn end(&mut self, event: IpmiSessionEvent) {
+        self.stage = IpmiSessionStage::Ended;
         self.pending = None;
         self.keys = None;
         self.console = None;
@@ -458,12 +469,12 @@ impl Engine {
     }
 
     fn fail(&mut self, error: Error) {
-        self.event = Some(Event::Failed(error));
+        self.event = Some(IpmiSessionEvent::Failed(error));
     }
 
-    fn message(&mut self, request: &Request) -> Message {
+    fn message(&mut self, request: &IpmiCommand) -> IpmiMessage {
         self.request = (self.request + 1) & 0x3f;
-        Message {
+        IpmiMessage {
             to: packet::BMC,
             function: request.function,
             from: packet::CONSOLE,
@@ -473,10 +484,10 @@ impl Engine {
         }
     }
 
-    fn begin(&mut self, what: &'static str, packet: Sent, now: Duration) {
-        let wait = if self.stage == Stage::Closing { CLOSE_WAITS[0] } else { WAITS[0] };
+    fn begin(&mut self, what: &'static str, packet: SentPacket, now: Duration) {
+        let wait = if self.stage == IpmiSessionStage::Closing { CLOSE_WAITS[0] } else { WAITS[0] };
         self.discarded = None;
-        self.pending = Some(Pending { what, packet, sends: 0, due: now + wait });
+        self.pending = Some(PendingIpmiRequest { what, packet, sends: 0, due: now + wait });
         self.send(now);
     }
 
@@ -485,14 +496,14 @@ impl Engine {
         pending.sends += 1;
         self.last_sent = now;
         let datagram = match (&pending.packet, &self.keys) {
-            (Sent::Plain(datagram), _) => datagram.clone(),
-            (Sent::Sealed(message), Some(keys)) => {
+            (SentPacket::Plain(datagram), _) => datagram.clone(),
+            (SentPacket::Sealed(message), Some(keys)) => {
                 // Zero is for packets outside a session.
                 self.sequence = self.sequence.wrapping_add(1).max(1);
                 let (session, iv) = (self.numbers.bmc_id, self.random.draw());
                 packet::sealed(&message.write(), keys, session, self.sequence, iv)
             }
-            (Sent::Sealed(_), None) => return,
+            (SentPacket::Sealed(_), None) => return,
         };
         self.outbox.push_back(datagram);
     }

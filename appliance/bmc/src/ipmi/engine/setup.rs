@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Engine, Event, Sent, Stage, Window};
+use super::{IpmiEngine, IpmiSessionEvent, IpmiSessionStage, SentPacket, Window};
 use crate::error::Error;
-use crate::ipmi::command::{self, Capabilities, Reply};
+use crate::ipmi::command::{self, AuthCapabilities, IpmiReply};
 use crate::ipmi::packet::{self, Bad, payload};
 use crate::ipmi::suite::{Suite, is_same};
 
@@ -16,16 +16,16 @@ mod rakp {
     pub(super) const WRONG_CODE: u8 = 0x0f;
 }
 
-impl Engine {
-    pub(super) fn on_capabilities(&mut self, reply: Reply, now: Duration) -> Result<(), Bad> {
+impl IpmiEngine {
+    pub(super) fn on_capabilities(&mut self, reply: IpmiReply, now: Duration) -> Result<(), Bad> {
         let data = match reply.accepted("its ways of authentication") {
             Ok(data) => data,
             Err(error) => {
-                self.end(Event::Failed(error));
+                self.end(IpmiSessionEvent::Failed(error));
                 return Ok(());
             }
         };
-        let seen = Capabilities::read(&data).ok_or("it does not say how to log in")?;
+        let seen = AuthCapabilities::read(&data).ok_or("it does not say how to log in")?;
         let lacking = if !seen.speaks_v20 {
             Some("speak IPMI 2.0 (RMCP+) here")
         } else if seen.wants_bmc_key {
@@ -34,7 +34,7 @@ impl Engine {
             None
         };
         match lacking {
-            Some(what) => self.end(Event::Failed(Error::Unsupported { what: what.to_owned() })),
+            Some(what) => self.end(IpmiSessionEvent::Failed(Error::Unsupported { what: what.to_owned() })),
             None => self.start(now),
         }
         Ok(())
@@ -56,8 +56,8 @@ impl Engine {
             &algorithm(1, integrity),
             &algorithm(2, confidentiality),
         ];
-        self.stage = Stage::Open;
-        self.begin("Open Session", Sent::Plain(packet::plain(payload::OPEN_REQUEST, &text.concat())), now);
+        self.stage = IpmiSessionStage::Open;
+        self.begin("Open Session", SentPacket::Plain(packet::encode_plain(payload::OPEN_REQUEST, &text.concat())), now);
     }
 
     pub(super) fn on_open(&mut self, text: &[u8], now: Duration) -> Result<(), Bad> {
@@ -86,10 +86,10 @@ impl Engine {
             &[self.numbers.role, 0, 0, u8::try_from(name.len()).unwrap_or_default()],
             name,
         ];
-        let packet = packet::plain(payload::RAKP_1, &text.concat());
+        let packet = packet::encode_plain(payload::RAKP_1, &text.concat());
         self.is_doubted = false;
-        self.stage = Stage::Rakp1;
-        self.begin("the key exchange (RAKP 1)", Sent::Plain(packet), now);
+        self.stage = IpmiSessionStage::Rakp1;
+        self.begin("the key exchange (RAKP 1)", SentPacket::Plain(packet), now);
         Ok(())
     }
 
@@ -115,8 +115,8 @@ impl Engine {
         let packet = self.rakp3(rakp::DONE, &proof);
         self.keys = Some(keys);
         self.rakp4 = rakp4;
-        self.stage = Stage::Rakp3;
-        self.begin("the key exchange (RAKP 3)", Sent::Plain(packet), now);
+        self.stage = IpmiSessionStage::Rakp3;
+        self.begin("the key exchange (RAKP 3)", SentPacket::Plain(packet), now);
         Ok(())
     }
 
@@ -125,12 +125,12 @@ impl Engine {
     pub(super) fn disown(&mut self) {
         let packet = self.rakp3(rakp::WRONG_CODE, &[]);
         self.outbox.push_back(packet);
-        self.end(Event::Failed(Error::WrongPassword));
+        self.end(IpmiSessionEvent::Failed(Error::WrongPassword));
     }
 
     fn rakp3(&mut self, status: u8, proof: &[u8]) -> Vec<u8> {
         let text = [&[self.next_tag(), status, 0, 0][..], &self.numbers.bmc_id.to_le_bytes(), proof].concat();
-        packet::plain(payload::RAKP_3, &text)
+        packet::encode_plain(payload::RAKP_3, &text)
     }
 
     pub(super) fn on_rakp4(&mut self, text: &[u8], now: Duration) -> Result<(), Bad> {
@@ -146,9 +146,9 @@ impl Engine {
         self.sequence = 0;
         self.seen = Window::default();
         let request = command::set_privilege(self.privilege);
-        self.stage = Stage::Privilege;
+        self.stage = IpmiSessionStage::Privilege;
         let message = self.message(&request);
-        self.begin(request.what, Sent::Sealed(message), now);
+        self.begin(request.what, SentPacket::Sealed(message), now);
         Ok(())
     }
 
@@ -157,14 +157,16 @@ impl Engine {
         let forbidden = |message: &str| Error::Forbidden { message: message.to_owned() };
         let error = match (status, self.stage) {
             // No such algorithm, or not together: the other suite may do.
-            (0x04..=0x07 | 0x10..=0x12, Stage::Open) => {
+            (0x04..=0x07 | 0x10..=0x12, IpmiSessionStage::Open) => {
                 if !self.try_next_suite(now) {
-                    self.end(Event::Failed(Error::Unsupported { what: "use cipher suite 17 or 3".to_owned() }));
+                    self.end(IpmiSessionEvent::Failed(Error::Unsupported {
+                        what: "use cipher suite 17 or 3".to_owned(),
+                    }));
                 }
                 return;
             }
             // Its numbers were forgotten, or are those of another try of the same message.
-            (0x02 | 0x08, _) | (rakp::WRONG_CODE, Stage::Rakp3) if self.restarts < RESTARTS_MAX => {
+            (0x02 | 0x08, _) | (rakp::WRONG_CODE, IpmiSessionStage::Rakp3) if self.restarts < RESTARTS_MAX => {
                 self.restarts += 1;
                 self.start(now);
                 return;
@@ -179,7 +181,7 @@ impl Engine {
                 message: "a status of RMCP+".to_owned(),
             },
         };
-        self.end(Event::Failed(error));
+        self.end(IpmiSessionEvent::Failed(error));
     }
 
     pub(super) fn try_next_suite(&mut self, now: Duration) -> bool {

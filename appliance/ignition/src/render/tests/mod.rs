@@ -4,13 +4,18 @@ mod serving;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Additions, Defaults, KernelType, MachineConfig, RenderError, Rendered, merge, render, serve};
+use super::{Additions, Defaults, KernelType, PoolRenderError, RenderableConfig, Rendered, merge, render, serve};
 use crate::{SpecVersion, fixtures::assert_valid};
 
-fn machine(name: &str, more: Value) -> MachineConfig {
+fn machine(name: &str, more: Value) -> RenderableConfig {
     let mut config = json!({"ignition": {"version": "3.4.0"}});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    MachineConfig { name: name.to_owned(), role: "worker".to_owned(), config: Some(config), ..MachineConfig::default() }
+    RenderableConfig {
+        name: name.to_owned(),
+        role: "worker".to_owned(),
+        config: Some(config),
+        ..RenderableConfig::default()
+    }
 }
 
 fn files(files: Value) -> Value {
@@ -21,19 +26,19 @@ fn file(path: &str, source: &str) -> Value {
     json!({"path": path, "contents": {"source": source}})
 }
 
-fn rendered(configs: &[MachineConfig]) -> Rendered {
+fn rendered(configs: &[RenderableConfig]) -> Rendered {
     let rendered = render("worker", configs, &Defaults::default()).unwrap();
     assert_valid(&rendered.config);
     rendered
 }
 
-fn refused(configs: &[MachineConfig]) -> RenderError {
+fn refused(configs: &[RenderableConfig]) -> PoolRenderError {
     render("worker", configs, &Defaults::default()).unwrap_err()
 }
 
 #[test]
 fn the_last_name_wins_and_a_pools_own_after_all_workers() {
-    let own = MachineConfig { role: "web".to_owned(), ..machine("00-own", files(json!([file("/a", "data:,own")]))) };
+    let own = RenderableConfig { role: "web".to_owned(), ..machine("00-own", files(json!([file("/a", "data:,own")]))) };
     let configs = [
         own,
         machine("99-late", files(json!([file("/a", "data:,late"), file("/b", "data:,late")]))),
@@ -124,7 +129,7 @@ fn new_contents_come_without_the_old_ones_packing() {
 
 #[test]
 fn what_is_beside_the_config_is_combined() {
-    let with = |name: &str, argument: &str, image: &str, generated| MachineConfig {
+    let with = |name: &str, argument: &str, image: &str, generated| RenderableConfig {
         kernel_arguments: vec!["console=tty0".to_owned(), argument.to_owned()],
         extensions: vec!["usbguard".to_owned()],
         os_image_url: image.to_owned(),
@@ -152,14 +157,14 @@ fn what_is_beside_the_config_is_combined() {
 
 #[test]
 fn contradictions_name_both() {
-    let kernel = |name: &str, kind: &str| MachineConfig { kernel_type: kind.to_owned(), ..machine(name, json!({})) };
-    let devel = MachineConfig { extensions: vec!["kernel-devel".to_owned()], ..machine("devel", json!({})) };
-    let adds = MachineConfig { kernel_arguments: vec!["nosmt".to_owned()], ..machine("adds", json!({})) };
+    let kernel = |name: &str, kind: &str| RenderableConfig { kernel_type: kind.to_owned(), ..machine(name, json!({})) };
+    let devel = RenderableConfig { extensions: vec!["kernel-devel".to_owned()], ..machine("devel", json!({})) };
+    let adds = RenderableConfig { kernel_arguments: vec!["nosmt".to_owned()], ..machine("adds", json!({})) };
     let removes = machine("removes", json!({"kernelArguments": {"shouldNotExist": ["nosmt"]}}));
     let link = machine("link", json!({"storage": {"links": [{"path": "/l", "target": "/x"}]}}));
     let below = machine("below", files(json!([file("/l/a", "data:,a")])));
     let between = machine("between", files(json!([file("/other", "data:,a")])));
-    let cases: [(&[MachineConfig], &str, &str, &str); 4] = [
+    let cases: [(&[RenderableConfig], &str, &str, &str); 4] = [
         (&[kernel("one", "realtime"), kernel("two", "64k-pages")], "one", "two", "kernelType: realtime and 64k-pages"),
         (&[kernel("rt", "realtime"), devel.clone()], "rt", "devel", "kernel-devel"),
         (&[adds, removes], "adds", "removes", "shouldNotExist"),
@@ -168,11 +173,11 @@ fn contradictions_name_both() {
     for (configs, first, second, fault) in cases {
         let error = refused(configs);
         let told = error.to_string();
-        assert!(matches!(error, RenderError::Contradiction { .. }), "{told}");
+        assert!(matches!(error, PoolRenderError::Contradiction { .. }), "{told}");
         assert!(told.contains(&format!("{first} and {second} ")) && told.contains(fault), "{told}");
     }
-    let both = MachineConfig { kernel_type: "realtime".to_owned(), ..devel };
-    assert!(matches!(refused(&[both]), RenderError::Invalid { name, .. } if name == "devel"));
+    let both = RenderableConfig { kernel_type: "realtime".to_owned(), ..devel };
+    assert!(matches!(refused(&[both]), PoolRenderError::Invalid { name, .. } if name == "devel"));
 }
 
 #[test]
@@ -182,18 +187,18 @@ fn an_invalid_one_is_named_and_a_pool_without_any() {
         machine("bad", json!({"ignition": {"version": "3.9.0"}})),
         machine("bad", json!({"ignition": {"version": "2.2.0"}, "x": 1})),
         machine("bad", json!({"storage": {"files": [{"path": "/a", "mode": 0o4755}]}})),
-        MachineConfig { config: Some(json!("text")), ..machine("bad", json!({})) },
-        MachineConfig { kernel_type: "tiny".to_owned(), ..machine("bad", json!({})) },
+        RenderableConfig { config: Some(json!("text")), ..machine("bad", json!({})) },
+        RenderableConfig { kernel_type: "tiny".to_owned(), ..machine("bad", json!({})) },
     ];
     for config in cases {
         let error = refused(&[machine("good", json!({})), config]);
-        assert!(matches!(&error, RenderError::Invalid { name, .. } if name == "bad"), "{error}");
+        assert!(matches!(&error, PoolRenderError::Invalid { name, .. } if name == "bad"), "{error}");
     }
-    assert_eq!(refused(&[]), RenderError::Empty);
+    assert_eq!(refused(&[]), PoolRenderError::Empty);
     let big = |name: &str| {
         machine(name, files(json!([file(&format!("/{name}"), &format!("data:,{}", "x".repeat(1_500_000)))])))
     };
-    assert!(matches!(refused(&[big("a"), big("b")]), RenderError::Large(_)));
+    assert!(matches!(refused(&[big("a"), big("b")]), PoolRenderError::Large(_)));
 }
 
 /// It was ignored; a newer version of the whole must not bring it to life.
@@ -210,7 +215,7 @@ fn what_is_too_new_for_its_config_stays_without_effect_and_is_told() {
 
 #[test]
 fn empty_ignition_is_none_and_spec_2_is_read() {
-    let empty = MachineConfig { config: Some(json!({})), ..machine("empty", json!({})) };
+    let empty = RenderableConfig { config: Some(json!({})), ..machine("empty", json!({})) };
     let old = machine(
         "old",
         json!({"ignition": {"version": "2.2.0"}, "storage": {"files": [
@@ -225,7 +230,7 @@ fn empty_ignition_is_none_and_spec_2_is_read() {
     );
 }
 
-fn arb_machine(index: usize) -> impl Strategy<Value = MachineConfig> {
+fn arb_machine(index: usize) -> impl Strategy<Value = RenderableConfig> {
     let file = ("[ab]", "[xy]", prop::option::of(0_u32..0o777)).prop_map(|(name, source, mode)| {
         json!({"path": format!("/{name}"), "mode": mode, "contents": {"source": format!("data:,{source}")}})
     });
@@ -239,7 +244,7 @@ fn arb_machine(index: usize) -> impl Strategy<Value = MachineConfig> {
         user.prop_map(|one| json!({"passwd": {"users": [one]}})),
         unit.prop_map(|one| json!({"systemd": {"units": [one]}})),
     ];
-    (kind, "(worker|web)").prop_map(move |(more, role)| MachineConfig { role, ..machine(&format!("{index}"), more) })
+    (kind, "(worker|web)").prop_map(move |(more, role)| RenderableConfig { role, ..machine(&format!("{index}"), more) })
 }
 
 proptest! {

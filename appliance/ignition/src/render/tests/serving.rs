@@ -2,9 +2,10 @@ use serde_json::{Value, json};
 
 use super::{file, files, machine, rendered};
 use crate::{
-    NewFile, SpecVersion, accept, data_url,
+    NewFile, SpecVersion, data_url,
     fixtures::fixture,
-    render::{Additions, Bundle, MachineConfig, Rendered, ServeError, serve},
+    render::{Additions, CertificateFile, RenderableConfig, Rendered, ServeError, serve},
+    version_negotiation,
 };
 
 fn contents(config: &Value, path: &str) -> Value {
@@ -19,8 +20,8 @@ fn served(rendered: &Rendered, version: SpecVersion) -> Value {
     serde_json::from_slice(&serve(rendered, &Additions::default(), version).unwrap().bytes).unwrap()
 }
 
-fn arguments(more: Value) -> MachineConfig {
-    MachineConfig { kernel_arguments: vec!["own=1".to_owned()], ..machine("m", json!({"kernelArguments": more})) }
+fn arguments(more: Value) -> RenderableConfig {
+    RenderableConfig { kernel_arguments: vec!["own=1".to_owned()], ..machine("m", json!({"kernelArguments": more})) }
 }
 
 /// S1.30
@@ -75,9 +76,9 @@ fn what_the_node_needs_is_added() {
     assert_eq!((&machine["kind"], &machine["metadata"]["name"]), (&json!("MachineConfig"), &json!(one.name)));
     let additions = Additions {
         bundles: vec![
-            Bundle { path: "/etc/kubernetes/kubelet-ca.crt".into(), pem: b"\"new\"".to_vec() },
-            Bundle { path: "/etc/ca.crt".into(), pem: b"\"ca\"".to_vec() },
-            Bundle { path: "/etc/absent.crt".into(), pem: Vec::new() },
+            CertificateFile { path: "/etc/kubernetes/kubelet-ca.crt".into(), pem: b"\"new\"".to_vec() },
+            CertificateFile { path: "/etc/ca.crt".into(), pem: b"\"ca\"".to_vec() },
+            CertificateFile { path: "/etc/absent.crt".into(), pem: Vec::new() },
         ],
         kubeconfig: Some(b"{}".to_vec()),
         image: "registry/os@sha256:1".into(),
@@ -121,7 +122,7 @@ fn a_file_of_ours_is_not_the_owners() {
 /// S1.20
 #[test]
 fn a_3_0_client_is_served_or_told_406() {
-    let asked = accept::negotiate("application/vnd.coreos.ignition+json;version=3.0.0").unwrap();
+    let asked = version_negotiation::negotiate("application/vnd.coreos.ignition+json;version=3.0.0").unwrap();
     assert_eq!(served(&rendered(&[machine("m", json!({}))]), asked)["ignition"]["version"], "3.0.0");
     let more = rendered(&[machine(
         "m",
@@ -149,8 +150,11 @@ fn upstreams_test_config_is_rendered_for_every_client() {
     let old = json!({"ignition": {"version": "2.2.0"}, "storage": {"files": [
         {"contents": {"source": source, "verification": {}}, "filesystem": "root", "mode": 420, "path": "/etc/coreos/update.conf"},
     ]}});
-    let config =
-        MachineConfig { kernel_arguments: arguments.clone(), config: Some(old), ..machine("test-config", json!({})) };
+    let config = RenderableConfig {
+        kernel_arguments: arguments.clone(),
+        config: Some(old),
+        ..machine("test-config", json!({}))
+    };
     let one = rendered(&[config]);
     for version in SpecVersion::ALL {
         let config = served(&one, version);

@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 use super::{VERSION, resource};
 use crate::{
     data_url,
-    fields::{FieldError, Fields, Written},
+    fields::{FieldError, Fields, SparseObject},
 };
 
-pub(super) fn convert(head: &mut Fields) -> Result<Written, FieldError> {
+pub(super) fn convert(head: &mut Fields) -> Result<SparseObject, FieldError> {
     drop(head.take("version"));
     let mut config = head.object("config")?;
     let merge = config.objects("append")?.into_iter().map(reference).collect::<Result<Vec<_>, _>>()?;
     let replace = config.object("replace")?;
-    let replace = if replace.is_empty() { Written::default() } else { reference(replace)? };
+    let replace = if replace.is_empty() { SparseObject::default() } else { reference(replace)? };
     config.end()?;
     let mut timeouts = head.object("timeouts")?;
-    let times = Written::default()
+    let times = SparseObject::default()
         .some("httpResponseHeaders", timeouts.whole("httpResponseHeaders")?)
         .some("httpTotal", timeouts.whole("httpTotal")?);
     timeouts.end()?;
@@ -24,20 +24,20 @@ pub(super) fn convert(head: &mut Fields) -> Result<Written, FieldError> {
     let authorities = authorities(&mut security)?;
     security.end()?;
     let mut proxy = head.object("proxy")?;
-    let proxies = Written::default()
+    let proxies = SparseObject::default()
         .some("httpProxy", proxy.text("httpProxy")?.filter(|url| !url.is_empty()))
         .some("httpsProxy", proxy.text("httpsProxy")?.filter(|url| !url.is_empty()))
         .list("noProxy", proxy.texts("noProxy")?);
     proxy.end()?;
-    Ok(Written::default()
+    Ok(SparseObject::default()
         .put("version", json!(VERSION))
-        .object("config", Written::default().list("merge", merge).object("replace", replace))
+        .object("config", SparseObject::default().list("merge", merge).object("replace", replace))
         .object("timeouts", times)
         .object("security", authorities)
         .object("proxy", proxies))
 }
 
-fn authorities(security: &mut Fields) -> Result<Written, FieldError> {
+fn authorities(security: &mut Fields) -> Result<SparseObject, FieldError> {
     let mut tls = security.object("tls")?;
     let place = tls.at("certificateAuthorities");
     let mut list = Vec::new();
@@ -51,11 +51,11 @@ fn authorities(security: &mut Fields) -> Result<Written, FieldError> {
         entry.end()?;
     }
     tls.end()?;
-    Ok(Written::default().object("tls", Written::default().list("certificateAuthorities", list)))
+    Ok(SparseObject::default().object("tls", SparseObject::default().list("certificateAuthorities", list)))
 }
 
 /// A config that is fetched must be spec 3 itself. One that is inside this one can be looked at.
-fn reference(mut fields: Fields) -> Result<Written, FieldError> {
+fn reference(mut fields: Fields) -> Result<SparseObject, FieldError> {
     let written = resource(&mut fields)?;
     let source = written.0.get("source").and_then(Value::as_str).unwrap_or_default();
     let inner: Option<Value> = data_url::decode(source).and_then(|bytes| serde_json::from_slice(&bytes).ok());

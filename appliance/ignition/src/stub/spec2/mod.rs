@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::{
     CONFIG_BYTES_MAX,
-    fields::{FieldError, Fields, Written},
+    fields::{FieldError, Fields, SparseObject},
     version::Semver,
 };
 
@@ -35,9 +35,9 @@ pub const VERSION: &str = "3.2.0";
 
 /// What a config does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct Spec2Options {
     pub sectors: Sectors,
-    pub duplicates: Duplicates,
+    pub duplicates: DuplicatePolicy,
 }
 
 /// The logical sectors of the disks that the config is for.
@@ -51,7 +51,7 @@ pub enum Sectors {
 
 /// A file, unit or user that stands in a config twice. Spec 3 allows each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplicates {
+pub enum DuplicatePolicy {
     /// In an owner's stub: a person has to say which is meant.
     Refused,
     /// In machine configs, as the machine-config-operator does: the last file, the last unit with the drop-ins of all,
@@ -69,8 +69,8 @@ pub enum ConvertError {
 
 /// The version that a config says, which decides on a few defaults.
 #[derive(Clone, Copy)]
-struct Context {
-    options: Options,
+struct Spec2Defaults {
+    options: Spec2Options,
     /// Up to 2.1 a file without a mode got mode 0; later ones got the default.
     mode_defaults_to_zero: bool,
 }
@@ -79,13 +79,13 @@ struct Context {
 ///
 /// # Errors
 /// When a field cannot be kept, is of the wrong type, or the whole would not be valid.
-pub fn convert(config: Value, options: Options) -> Result<Value, ConvertError> {
+pub fn convert(config: Value, options: Spec2Options) -> Result<Value, ConvertError> {
     let version = config.pointer("/ignition/version").and_then(Value::as_str).and_then(Semver::parse);
     let minor = match version {
         Some(Semver { major: 2, minor: minor @ 0..=4, pre_release: false }) => minor,
         Some(_) | None => return Err(FieldError::new("ignition.version", "must be 2.0.0 to 2.4.0").into()),
     };
-    let context = Context { options, mode_defaults_to_zero: minor < 2 };
+    let context = Spec2Defaults { options, mode_defaults_to_zero: minor < 2 };
     let mount_units = units::mount_units(&config);
     let mut root = Fields::of(config, "")?;
     let mut head = root.object("ignition")?;
@@ -96,7 +96,7 @@ pub fn convert(config: Value, options: Options) -> Result<Value, ConvertError> {
     root.end()?;
     let network_files = units::networkd(&mut networkd)?;
     networkd.end()?;
-    let converted = Written::default()
+    let converted = SparseObject::default()
         .put("ignition", ignition::convert(&mut head)?)
         .object("storage", storage::convert(&mut storage, network_files, &mount_units, context)?)
         .object("systemd", units::systemd(&mut systemd, context)?)
@@ -117,10 +117,11 @@ fn valid(config: Value) -> Result<Value, ConvertError> {
 }
 
 /// Where something is fetched from, with its headers and digest.
-fn resource(fields: &mut Fields) -> Result<Written, FieldError> {
+fn resource(fields: &mut Fields) -> Result<SparseObject, FieldError> {
     let source = fields.text("source")?;
     let headers = fields.objects("httpHeaders")?.into_iter().map(|mut header| {
-        let written = Written::default().put("name", header.needed_text("name")?).some("value", header.text("value")?);
+        let written =
+            SparseObject::default().put("name", header.needed_text("name")?).some("value", header.text("value")?);
         header.end()?;
         Ok(Value::from(written))
     });
@@ -128,8 +129,8 @@ fn resource(fields: &mut Fields) -> Result<Written, FieldError> {
     let mut verification = fields.object("verification")?;
     let hash = verification.text("hash")?;
     verification.end()?;
-    Ok(Written::default()
+    Ok(SparseObject::default()
         .some("source", source)
         .list("httpHeaders", headers)
-        .object("verification", Written::default().some("hash", hash)))
+        .object("verification", SparseObject::default().some("hash", hash)))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::fields::{FieldError, Fields, Written};
+use crate::fields::{FieldError, Fields, SparseObject};
 
 /// The name of the filesystem that is always there.
 const ROOT: &str = "root";
@@ -16,31 +16,31 @@ pub(super) struct MountUnit {
     pub(super) at: String,
 }
 
-struct Filesystem {
+struct Spec2Filesystem {
     place: String,
     name: String,
     /// `None` as long as nothing needs to know it.
     at: Option<String>,
-    device: Option<Device>,
+    device: Option<MountDevice>,
 }
 
-struct Device {
+struct MountDevice {
     path: String,
     label: Option<String>,
     uuid: Option<String>,
-    written: Written,
+    written: SparseObject,
 }
 
 /// All filesystems of a config.
-pub(super) struct Mounts(Vec<Filesystem>);
+pub(super) struct Mounts(Vec<Spec2Filesystem>);
 
 impl Mounts {
     /// `used` are the names that files, directories and links refer to.
     pub(super) fn read(list: Vec<Fields>, used: &HashSet<String>, units: &[MountUnit]) -> Result<Self, FieldError> {
         let mut filesystems = Vec::new();
         for fields in list {
-            let filesystem = Filesystem::read(fields)?;
-            let twice = |other: &&Filesystem| other.name == filesystem.name && !filesystem.name.is_empty();
+            let filesystem = Spec2Filesystem::read(fields)?;
+            let twice = |other: &&Spec2Filesystem| other.name == filesystem.name && !filesystem.name.is_empty();
             if let Some(other) = filesystems.iter().find(twice) {
                 let reason = format!("is the name of {} too, and only one of them could be meant", other.place);
                 return Err(FieldError::new(&format!("{}.name", filesystem.place), reason));
@@ -74,8 +74,8 @@ impl Mounts {
 
     fn at(&self, name: &str, place: &str) -> Result<&str, FieldError> {
         match self.0.iter().find(|one| one.name == name) {
-            Some(Filesystem { at: Some(at), .. }) => Ok(at),
-            Some(Filesystem { at: None, .. }) => {
+            Some(Spec2Filesystem { at: Some(at), .. }) => Ok(at),
+            Some(Spec2Filesystem { at: None, .. }) => {
                 Err(FieldError::new(&format!("{place}.filesystem"), "has no mount point"))
             }
             None if name == ROOT => Ok("/"),
@@ -86,8 +86,8 @@ impl Mounts {
         }
     }
 
-    pub(super) fn written(self) -> Vec<Written> {
-        let written = |one: Filesystem| Some(one.device?.written.some("path", one.at));
+    pub(super) fn written(self) -> Vec<SparseObject> {
+        let written = |one: Spec2Filesystem| Some(one.device?.written.some("path", one.at));
         self.0.into_iter().filter_map(written).collect()
     }
 }
@@ -96,7 +96,7 @@ fn is_below(path: &str, mount: &str) -> bool {
     mount == "/" || path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-impl Filesystem {
+impl Spec2Filesystem {
     fn read(mut fields: Fields) -> Result<Self, FieldError> {
         let place = fields.place().to_owned();
         let name = fields.text("name")?.unwrap_or_default();
@@ -116,7 +116,7 @@ impl Filesystem {
             None if mount.is_empty() => return Err(fields.error("mount", "is needed, or path")),
             None => {
                 let at = (name == ROOT).then(|| "/".to_owned());
-                Self { place, name, at, device: Some(Device::read(mount)?) }
+                Self { place, name, at, device: Some(MountDevice::read(mount)?) }
             }
         };
         fields.end()?;
@@ -124,7 +124,7 @@ impl Filesystem {
     }
 }
 
-impl Device {
+impl MountDevice {
     fn read(mut mount: Fields) -> Result<Self, FieldError> {
         let path = mount.needed_text("device")?;
         let format = mount.needed_text("format")?;
@@ -139,7 +139,7 @@ impl Device {
         create.end()?;
         let (label, uuid) = (mount.text("label")?, mount.text("uuid")?);
         mount.end()?;
-        let written = Written::default()
+        let written = SparseObject::default()
             .put("device", path.as_str())
             .put("format", format)
             .set("wipeFilesystem", wipe)

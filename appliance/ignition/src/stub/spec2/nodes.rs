@@ -4,25 +4,25 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{Context, Duplicates, mounts::Mounts, resource};
+use super::{DuplicatePolicy, Spec2Defaults, mounts::Mounts, resource};
 use crate::{
     data_url,
-    fields::{FieldError, Fields, Written},
+    fields::{FieldError, Fields, SparseObject},
 };
 
 /// What files, directories and links have in common.
-pub(super) struct Node {
+pub(super) struct Spec2FileNode {
     place: String,
     pub(super) filesystem: String,
     path: String,
     overwrite: Option<bool>,
-    user: Written,
-    group: Written,
+    user: SparseObject,
+    group: SparseObject,
     /// What only one of the three has.
     rest: Fields,
 }
 
-impl Node {
+impl Spec2FileNode {
     pub(super) fn read_all(list: Vec<Fields>) -> Result<Vec<Self>, FieldError> {
         list.into_iter().map(Self::read).collect()
     }
@@ -33,7 +33,7 @@ impl Node {
             let id = owner.whole("id")?;
             let name = owner.text("name")?.filter(|name| !name.is_empty());
             owner.end()?;
-            Ok::<_, FieldError>(Written::default().some("id", id).some("name", name))
+            Ok::<_, FieldError>(SparseObject::default().some("id", id).some("name", name))
         };
         Ok(Self {
             place: fields.place().to_owned(),
@@ -46,7 +46,7 @@ impl Node {
         })
     }
 
-    fn mode(&mut self, context: Context) -> Result<Option<i64>, FieldError> {
+    fn mode(&mut self, context: Spec2Defaults) -> Result<Option<i64>, FieldError> {
         let mode = self.rest.whole("mode")?;
         Ok(if context.mode_defaults_to_zero { mode.or(Some(0)) } else { mode })
     }
@@ -61,18 +61,18 @@ pub(super) struct NetworkFile {
 
 /// Files in their order, each path once.
 #[derive(Default)]
-struct Files {
-    list: Vec<(String, Written)>,
+struct Spec2Files {
+    list: Vec<(String, SparseObject)>,
     by_path: HashMap<String, usize>,
 }
 
 pub(super) fn files(
-    nodes: Vec<Node>,
+    nodes: Vec<Spec2FileNode>,
     network_files: Vec<NetworkFile>,
     mounts: &Mounts,
-    context: Context,
-) -> Result<Vec<Written>, FieldError> {
-    let mut files = Files::default();
+    context: Spec2Defaults,
+) -> Result<Vec<SparseObject>, FieldError> {
+    let mut files = Spec2Files::default();
     for node in nodes {
         files.add(node, mounts, context)?;
     }
@@ -81,7 +81,7 @@ pub(super) fn files(
             return Err(FieldError::new(&place, format!("would be the same file as {}", files.list[*index].0)));
         }
         let path = mounts.path("root", &path, &place)?;
-        let written = Written::default()
+        let written = SparseObject::default()
             .put("path", path.as_str())
             .put("mode", 0o644)
             .put("overwrite", true)
@@ -92,8 +92,8 @@ pub(super) fn files(
     Ok(files.list.into_iter().map(|(_, file)| file).collect())
 }
 
-impl Files {
-    fn add(&mut self, mut node: Node, mounts: &Mounts, context: Context) -> Result<(), FieldError> {
+impl Spec2Files {
+    fn add(&mut self, mut node: Spec2FileNode, mounts: &Mounts, context: Spec2Defaults) -> Result<(), FieldError> {
         let append = node.rest.flag("append")?.unwrap_or(false);
         let mut contents = node.rest.object("contents")?;
         let compression = contents.text("compression")?.filter(|name| !name.is_empty());
@@ -106,13 +106,13 @@ impl Files {
         }
         let mode = node.mode(context)?;
         let path = mounts.path(&node.filesystem, &node.path, &node.place)?;
-        let Node { place, overwrite, user, group, rest, .. } = node;
+        let Spec2FileNode { place, overwrite, user, group, rest, .. } = node;
         rest.end()?;
-        let file = Written::default().put("path", path.as_str()).some("mode", mode);
+        let file = SparseObject::default().put("path", path.as_str()).some("mode", mode);
         let file = file.object("user", user).object("group", group);
         match self.by_path.get(&path).copied() {
             Some(index) if append => return self.append(index, file, source, &place),
-            Some(index) if context.options.duplicates == Duplicates::Refused => {
+            Some(index) if context.options.duplicates == DuplicatePolicy::Refused => {
                 let reason = format!("is the path of {} too", self.list[index].0);
                 return Err(FieldError::new(&format!("{place}.path"), reason));
             }
@@ -134,7 +134,13 @@ impl Files {
     }
 
     /// One more piece at the end of a file that is there: with the same mode and owner, for a file has them once.
-    fn append(&mut self, index: usize, file: Written, source: Written, place: &str) -> Result<(), FieldError> {
+    fn append(
+        &mut self,
+        index: usize,
+        file: SparseObject,
+        source: SparseObject,
+        place: &str,
+    ) -> Result<(), FieldError> {
         let (other, first) = &mut self.list[index];
         for name in ["mode", "user", "group"] {
             match (file.0.get(name), first.0.get(name)) {
@@ -153,20 +159,24 @@ impl Files {
     }
 }
 
-pub(super) fn directories(nodes: Vec<Node>, mounts: &Mounts, context: Context) -> Result<Vec<Written>, FieldError> {
-    let convert = |mut node: Node| {
+pub(super) fn directories(
+    nodes: Vec<Spec2FileNode>,
+    mounts: &Mounts,
+    context: Spec2Defaults,
+) -> Result<Vec<SparseObject>, FieldError> {
+    let convert = |mut node: Spec2FileNode| {
         let mode = node.mode(context)?;
         let path = mounts.path(&node.filesystem, &node.path, &node.place)?;
-        let Node { overwrite, user, group, rest, .. } = node;
+        let Spec2FileNode { overwrite, user, group, rest, .. } = node;
         rest.end()?;
-        let written = Written::default().put("path", path).some("mode", mode).set("overwrite", overwrite);
+        let written = SparseObject::default().put("path", path).some("mode", mode).set("overwrite", overwrite);
         Ok(written.object("user", user).object("group", group))
     };
     nodes.into_iter().map(convert).collect()
 }
 
-pub(super) fn links(nodes: Vec<Node>, mounts: &Mounts) -> Result<Vec<Written>, FieldError> {
-    let convert = |mut node: Node| {
+pub(super) fn links(nodes: Vec<Spec2FileNode>, mounts: &Mounts) -> Result<Vec<SparseObject>, FieldError> {
+    let convert = |mut node: Spec2FileNode| {
         let hard = node.rest.flag("hard")?;
         let target = node.rest.needed_text("target")?;
         // A hard link's target is a path on the link's own filesystem; a symbolic one's is what the running OS sees.
@@ -176,9 +186,9 @@ pub(super) fn links(nodes: Vec<Node>, mounts: &Mounts) -> Result<Vec<Written>, F
             target
         };
         let path = mounts.path(&node.filesystem, &node.path, &node.place)?;
-        let Node { overwrite, user, group, rest, .. } = node;
+        let Spec2FileNode { overwrite, user, group, rest, .. } = node;
         rest.end()?;
-        let written = Written::default().put("path", path).put("target", target).set("hard", hard);
+        let written = SparseObject::default().put("path", path).put("target", target).set("hard", hard);
         Ok(written.set("overwrite", overwrite).object("user", user).object("group", group))
     };
     nodes.into_iter().map(convert).collect()

@@ -1,25 +1,25 @@
 //! The section `passwd`.
 
-use super::{Context, Duplicates};
-use crate::fields::{FieldError, Fields, Written};
+use super::{DuplicatePolicy, Spec2Defaults};
+use crate::fields::{FieldError, Fields, SparseObject};
 
-struct User {
+struct PasswdUser {
     place: String,
     name: String,
     password_hash: Option<String>,
     keys: Vec<String>,
-    account: Written,
+    account: SparseObject,
 }
 
-pub(super) fn convert(section: &mut Fields, context: Context) -> Result<Written, FieldError> {
-    let mut users: Vec<User> = Vec::new();
+pub(super) fn convert(section: &mut Fields, context: Spec2Defaults) -> Result<SparseObject, FieldError> {
+    let mut users: Vec<PasswdUser> = Vec::new();
     for fields in section.objects("users")? {
-        let mut user = User::read(fields)?;
+        let mut user = PasswdUser::read(fields)?;
         let Some(index) = users.iter().position(|other| other.name == user.name) else {
             users.push(user);
             continue;
         };
-        if context.options.duplicates == Duplicates::Refused {
+        if context.options.duplicates == DuplicatePolicy::Refused {
             let reason = format!("is the name of {} too", users[index].place);
             return Err(FieldError::new(&format!("{}.name", user.place), reason));
         }
@@ -30,22 +30,22 @@ pub(super) fn convert(section: &mut Fields, context: Context) -> Result<Written,
         }
         users[index] = user;
     }
-    let mut groups: Vec<(String, Written)> = Vec::new();
+    let mut groups: Vec<(String, SparseObject)> = Vec::new();
     for fields in section.objects("groups")? {
         let place = fields.at("name");
         let (name, group) = group(fields)?;
         match groups.iter_mut().find(|(other, _)| *other == name) {
             None => groups.push((name, group)),
-            Some(other) if context.options.duplicates == Duplicates::LastWins => *other = (name, group),
+            Some(other) if context.options.duplicates == DuplicatePolicy::LastWins => *other = (name, group),
             Some(_) => return Err(FieldError::new(&place, "is the name of another group too")),
         }
     }
-    Ok(Written::default()
-        .list("users", users.into_iter().map(User::written).collect::<Vec<_>>())
+    Ok(SparseObject::default()
+        .list("users", users.into_iter().map(PasswdUser::written).collect::<Vec<_>>())
         .list("groups", groups.into_iter().map(|(_, group)| group).collect::<Vec<_>>()))
 }
 
-impl User {
+impl PasswdUser {
     fn read(mut fields: Fields) -> Result<Self, FieldError> {
         let place = fields.place().to_owned();
         let name = fields.needed_text("name")?;
@@ -65,8 +65,8 @@ impl User {
         Ok(Self { place, name, password_hash, keys, account })
     }
 
-    fn written(self) -> Written {
-        let mut written = Written::default()
+    fn written(self) -> SparseObject {
+        let mut written = SparseObject::default()
             .put("name", self.name)
             .some("passwordHash", self.password_hash)
             .list("sshAuthorizedKeys", self.keys);
@@ -76,9 +76,9 @@ impl User {
 }
 
 /// The fields that stand in a user and in its `create`.
-fn account(fields: &mut Fields) -> Result<Written, FieldError> {
+fn account(fields: &mut Fields) -> Result<SparseObject, FieldError> {
     let text = |fields: &mut Fields, name: &str| Ok(fields.text(name)?.filter(|text| !text.is_empty()));
-    Ok(Written::default()
+    Ok(SparseObject::default()
         .some("uid", fields.whole("uid")?)
         .some("gecos", text(fields, "gecos")?)
         .some("homeDir", text(fields, "homeDir")?)
@@ -91,9 +91,9 @@ fn account(fields: &mut Fields) -> Result<Written, FieldError> {
         .set("system", fields.flag("system")?))
 }
 
-fn group(mut fields: Fields) -> Result<(String, Written), FieldError> {
+fn group(mut fields: Fields) -> Result<(String, SparseObject), FieldError> {
     let name = fields.needed_text("name")?;
-    let written = Written::default()
+    let written = SparseObject::default()
         .put("name", name.as_str())
         .some("gid", fields.whole("gid")?)
         .some("passwordHash", fields.text("passwordHash")?.filter(|hash| !hash.is_empty()))

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{
-    Context, Sectors,
+    Sectors, Spec2Defaults,
     mounts::{MountUnit, Mounts},
-    nodes::{self, NetworkFile, Node},
+    nodes::{self, NetworkFile, Spec2FileNode},
 };
-use crate::fields::{FieldError, Fields, Written};
+use crate::fields::{FieldError, Fields, SparseObject};
 
 const MIB: i64 = 1 << 20;
 
@@ -17,21 +17,21 @@ pub(super) fn convert(
     storage: &mut Fields,
     network_files: Vec<NetworkFile>,
     mount_units: &[MountUnit],
-    context: Context,
-) -> Result<Written, FieldError> {
+    context: Spec2Defaults,
+) -> Result<SparseObject, FieldError> {
     let disks = storage.objects("disks")?.into_iter().map(|disk| self::disk(disk, context.options.sectors));
     let disks = disks.collect::<Result<Vec<_>, _>>()?;
     let raid = storage.objects("raid")?.into_iter().map(raid).collect::<Result<Vec<_>, _>>()?;
-    let files = Node::read_all(storage.objects("files")?)?;
-    let directories = Node::read_all(storage.objects("directories")?)?;
-    let links = Node::read_all(storage.objects("links")?)?;
+    let files = Spec2FileNode::read_all(storage.objects("files")?)?;
+    let directories = Spec2FileNode::read_all(storage.objects("directories")?)?;
+    let links = Spec2FileNode::read_all(storage.objects("links")?)?;
     let used: HashSet<String> =
         [&files, &directories, &links].into_iter().flatten().map(|node| node.filesystem.clone()).collect();
     let mounts = Mounts::read(storage.objects("filesystems")?, &used, mount_units)?;
     let files = nodes::files(files, network_files, &mounts, context)?;
     let directories = nodes::directories(directories, &mounts, context)?;
     let links = nodes::links(links, &mounts)?;
-    Ok(Written::default()
+    Ok(SparseObject::default()
         .list("disks", disks)
         .list("raid", raid)
         .list("filesystems", mounts.written())
@@ -40,10 +40,10 @@ pub(super) fn convert(
         .list("links", links))
 }
 
-fn disk(mut disk: Fields, sectors: Sectors) -> Result<Written, FieldError> {
+fn disk(mut disk: Fields, sectors: Sectors) -> Result<SparseObject, FieldError> {
     let partitions = disk.objects("partitions")?.into_iter().map(|one| partition(one, sectors));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
-    let written = Written::default()
+    let written = SparseObject::default()
         .put("device", disk.needed_text("device")?)
         .set("wipeTable", disk.flag("wipeTable")?)
         .list("partitions", partitions);
@@ -51,8 +51,8 @@ fn disk(mut disk: Fields, sectors: Sectors) -> Result<Written, FieldError> {
     Ok(written)
 }
 
-fn partition(mut partition: Fields, sectors: Sectors) -> Result<Written, FieldError> {
-    let written = Written::default()
+fn partition(mut partition: Fields, sectors: Sectors) -> Result<SparseObject, FieldError> {
+    let written = SparseObject::default()
         .some("label", partition.text("label")?.filter(|label| !label.is_empty()))
         .some("number", partition.whole("number")?.filter(|number| *number != 0))
         .some("sizeMiB", mib(&mut partition, "size", "sizeMiB", sectors)?)
@@ -87,8 +87,8 @@ fn mib(partition: &mut Fields, old: &str, new: &str, sectors: Sectors) -> Result
     }
 }
 
-fn raid(mut raid: Fields) -> Result<Written, FieldError> {
-    let written = Written::default()
+fn raid(mut raid: Fields) -> Result<SparseObject, FieldError> {
+    let written = SparseObject::default()
         .put("name", raid.needed_text("name")?)
         .put("level", raid.needed_text("level")?)
         .put("devices", raid.texts("devices")?.into_iter().map(Value::from).collect::<Vec<_>>())

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Context, Duplicates, mounts::MountUnit, nodes::NetworkFile};
-use crate::fields::{FieldError, Fields, Written};
+use super::{DuplicatePolicy, Spec2Defaults, mounts::MountUnit, nodes::NetworkFile};
+use crate::fields::{FieldError, Fields, SparseObject};
 
 /// Where Ignition 2 put networkd's files.
 const NETWORK_FOLDER: &str = "/etc/systemd/network";
 
 #[derive(Default)]
-struct Unit {
+struct Spec2Unit {
     place: String,
     name: String,
     enabled: Option<bool>,
@@ -26,17 +26,17 @@ struct Dropin {
     contents: Option<String>,
 }
 
-pub(super) fn systemd(section: &mut Fields, context: Context) -> Result<Written, FieldError> {
-    let mut units: Vec<Unit> = Vec::new();
+pub(super) fn systemd(section: &mut Fields, context: Spec2Defaults) -> Result<SparseObject, FieldError> {
+    let mut units: Vec<Spec2Unit> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
     for fields in section.objects("units")? {
-        let mut unit = Unit::read(fields)?;
+        let mut unit = Spec2Unit::read(fields)?;
         match by_name.get(&unit.name).copied() {
             None => {
                 by_name.insert(unit.name.clone(), units.len());
                 units.push(unit);
             }
-            Some(index) if context.options.duplicates == Duplicates::LastWins => {
+            Some(index) if context.options.duplicates == DuplicatePolicy::LastWins => {
                 let earlier = std::mem::take(&mut units[index].dropins);
                 let new = |old: &Dropin| unit.dropins.iter().all(|dropin| dropin.name != old.name);
                 let kept: Vec<Dropin> = earlier.into_iter().filter(new).collect();
@@ -49,10 +49,10 @@ pub(super) fn systemd(section: &mut Fields, context: Context) -> Result<Written,
             }
         }
     }
-    Ok(Written::default().list("units", units.into_iter().map(Unit::written).collect::<Vec<_>>()))
+    Ok(SparseObject::default().list("units", units.into_iter().map(Spec2Unit::written).collect::<Vec<_>>()))
 }
 
-impl Unit {
+impl Spec2Unit {
     fn read(mut fields: Fields) -> Result<Self, FieldError> {
         let (enable, enabled) = (fields.flag("enable")?, fields.flag("enabled")?);
         let unit = Self {
@@ -68,9 +68,9 @@ impl Unit {
         Ok(unit)
     }
 
-    fn written(self) -> Written {
-        let dropin = |one: Dropin| Written::default().put("name", one.name).some("contents", one.contents);
-        Written::default()
+    fn written(self) -> SparseObject {
+        let dropin = |one: Dropin| SparseObject::default().put("name", one.name).some("contents", one.contents);
+        SparseObject::default()
             .put("name", self.name)
             .some("enabled", self.enabled)
             .set("mask", self.mask)

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use crate::{
     CONFIG_BYTES_MAX,
     fixtures::{json, stub},
-    stub::form::{Form, FormError, Lines, NotIgnition, Read, USER_DATA_BYTES_MAX, read, write},
+    stub::form::{
+        Base64Layout, NotIgnition, ParsedUserData, USER_DATA_BYTES_MAX, UserDataError, UserDataForm, read, write,
+    },
 };
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -19,14 +21,14 @@ const JSON: &str = "{\"ignition\": {\"version\": \"3.2.0\"}}\n";
 
 #[test]
 fn every_form_is_read_and_written_back() {
-    let lines = |width, ended| Some(Lines { width, ended });
+    let lines = |width, ended| Some(Base64Layout { width, ended });
     for gzip in [false, true] {
         for base64 in [None, lines(None, false), lines(None, true), lines(Some(76), true)] {
-            let form = Form { gzip, base64 };
+            let form = UserDataForm { gzip, base64 };
             // Long enough for several lines.
             let text = format!("{{\"x\": \"{}\"}}", "3.2.0 ".repeat(if gzip { 1 } else { 40 }));
             let packed = write(&text, form);
-            let Read::Json { text: again, form: found } = read(&packed).unwrap() else { panic!("{form:?}") };
+            let ParsedUserData::Json { text: again, form: found } = read(&packed).unwrap() else { panic!("{form:?}") };
             assert_eq!(again, text);
             assert_eq!(found.gzip, gzip);
             assert_eq!(write(&again, found), packed, "{form:?}");
@@ -39,7 +41,7 @@ fn upstreams_forms_are_read() {
     let names = ["v3-worker-dns.json", "v3-worker-dns.json.gz", "v3-worker-dns.json.gz.b64"];
     let Some(forms) = names.iter().map(|name| stub(name)).collect::<Option<Vec<_>>>() else { return };
     for (name, bytes) in names.iter().zip(&forms) {
-        let Read::Json { text, form } = read(bytes).unwrap() else { panic!("{name}") };
+        let ParsedUserData::Json { text, form } = read(bytes).unwrap() else { panic!("{name}") };
         assert_eq!(json(text.as_bytes()), json(&forms[0]), "{name}");
         assert_eq!((form.gzip, form.base64.is_some()), (name.contains(".gz"), name.ends_with("b64")), "{name}");
     }
@@ -61,9 +63,9 @@ fn what_is_for_cloud_init_is_told_apart() {
         for bytes in [
             text.as_bytes().to_vec(),
             gzip(text.as_bytes()),
-            write(text, Form { gzip: true, base64: Some(Lines { width: None, ended: false }) }),
+            write(text, UserDataForm { gzip: true, base64: Some(Base64Layout { width: None, ended: false }) }),
         ] {
-            assert_eq!(read(&bytes), Ok(Read::NotIgnition(what)), "{text}");
+            assert_eq!(read(&bytes), Ok(ParsedUserData::NotIgnition(what)), "{text}");
         }
     }
 }
@@ -73,25 +75,25 @@ fn one_layer_of_each_and_no_more() {
     let base64 = |bytes: &[u8]| {
         write(
             std::str::from_utf8(bytes).unwrap(),
-            Form { gzip: false, base64: Some(Lines { width: None, ended: true }) },
+            UserDataForm { gzip: false, base64: Some(Base64Layout { width: None, ended: true }) },
         )
     };
-    let packed = write(JSON, Form { gzip: true, base64: Some(Lines { width: None, ended: true }) });
+    let packed = write(JSON, UserDataForm { gzip: true, base64: Some(Base64Layout { width: None, ended: true }) });
     let cases = [
-        (gzip(&gzip(JSON.as_bytes())), FormError::Nested),
-        (gzip(&base64(JSON.as_bytes())), FormError::Nested),
-        (base64(&base64(JSON.as_bytes())), FormError::Nested),
-        (base64(&packed), FormError::Nested),
-        (gzip(&vec![b' '; CONFIG_BYTES_MAX + 1]), FormError::Long),
-        (gzip(&gzip(&vec![0; 100 << 20])), FormError::Nested),
-        (gzip(&vec![0; 100 << 20]), FormError::Long),
-        (gzip(JSON.as_bytes())[..30].to_vec(), FormError::Gzip),
-        ([gzip(JSON.as_bytes()), b"rest".to_vec()].concat(), FormError::Gzip),
-        (vec![b'{'; USER_DATA_BYTES_MAX + 1], FormError::Large(USER_DATA_BYTES_MAX + 1)),
-        (vec![b'{'; CONFIG_BYTES_MAX + 1], FormError::Long),
-        (b"  \n".to_vec(), FormError::Empty),
-        (b"hostname: a".to_vec(), FormError::Unknown),
-        (b"{\xff}".to_vec(), FormError::Unknown),
+        (gzip(&gzip(JSON.as_bytes())), UserDataError::Nested),
+        (gzip(&base64(JSON.as_bytes())), UserDataError::Nested),
+        (base64(&base64(JSON.as_bytes())), UserDataError::Nested),
+        (base64(&packed), UserDataError::Nested),
+        (gzip(&vec![b' '; CONFIG_BYTES_MAX + 1]), UserDataError::Long),
+        (gzip(&gzip(&vec![0; 100 << 20])), UserDataError::Nested),
+        (gzip(&vec![0; 100 << 20]), UserDataError::Long),
+        (gzip(JSON.as_bytes())[..30].to_vec(), UserDataError::Gzip),
+        ([gzip(JSON.as_bytes()), b"rest".to_vec()].concat(), UserDataError::Gzip),
+        (vec![b'{'; USER_DATA_BYTES_MAX + 1], UserDataError::Large(USER_DATA_BYTES_MAX + 1)),
+        (vec![b'{'; CONFIG_BYTES_MAX + 1], UserDataError::Long),
+        (b"  \n".to_vec(), UserDataError::Empty),
+        (b"hostname: a".to_vec(), UserDataError::Unknown),
+        (b"{\xff}".to_vec(), UserDataError::Unknown),
     ];
     for (bytes, error) in cases {
         assert_eq!(read(&bytes), Err(error));
@@ -106,9 +108,9 @@ fn a_config_does_not_show_in_debug_output() {
 proptest! {
     #[test]
     fn what_was_read_is_written_the_same(text in "\\{\\PC{0,200}", gzip: bool, base64: bool, width in 4_usize..80, ended: bool) {
-        let form = Form { gzip, base64: base64.then_some(Lines { width: Some(width), ended }) };
+        let form = UserDataForm { gzip, base64: base64.then_some(Base64Layout { width: Some(width), ended }) };
         let packed = write(&text, form);
-        let Read::Json { text: again, form } = read(&packed).unwrap() else { panic!("{text}") };
+        let ParsedUserData::Json { text: again, form } = read(&packed).unwrap() else { panic!("{text}") };
         prop_assert_eq!(&again, &text);
         prop_assert_eq!(write(&again, form), packed);
     }

@@ -1,8 +1,8 @@
 use super::{authority, endpoint};
 use crate::{
-    Authority, PemError,
+    PemError, StubAuthority,
     fixtures::{assert_valid, authority_of, certificate, json, stub},
-    stub::make::{CONFIG_PORT, Endpoint, MakeError, StubSpec, managed},
+    stub::managed_stub::{CONFIG_PORT, Endpoint, MakeError, StubSpec, managed},
 };
 
 /// S1.18
@@ -60,12 +60,12 @@ fn hosts_and_pools_cannot_break_out_of_the_url() {
 #[test]
 fn an_authority_is_certificates_and_nothing_else() {
     let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-    assert_eq!(Authority::new("", &[]), Err(PemError::Empty));
-    assert_eq!(Authority::new(&format!("{}{key}", certificate("a")), &[]), Err(PemError::Other));
+    assert_eq!(StubAuthority::new("", &[]), Err(PemError::Empty));
+    assert_eq!(StubAuthority::new(&format!("{}{key}", certificate("a")), &[]), Err(PemError::Other));
     assert_eq!(
-        Authority::new("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &[]),
+        StubAuthority::new("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &[]),
         Err(PemError::Damaged)
     );
-    assert_eq!(Authority::new(&certificate("a")[..50], &[]), Err(PemError::Damaged));
-    assert_eq!(Authority::new(&certificate("a").repeat(1000), &[]), Err(PemError::Many));
+    assert_eq!(StubAuthority::new(&certificate("a")[..50], &[]), Err(PemError::Damaged));
+    assert_eq!(StubAuthority::new(&certificate("a").repeat(1000), &[]), Err(PemError::Many));
 }

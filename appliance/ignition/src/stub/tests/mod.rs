@@ -7,19 +7,19 @@ mod spec2;
 mod upgrading;
 
 use crate::{
-    Authority,
+    StubAuthority,
     stub::{
-        make::{CONFIG_PORT, Endpoint},
-        spec2::{Duplicates, Options, Sectors},
+        managed_stub::{CONFIG_PORT, Endpoint},
+        spec2::{DuplicatePolicy, Sectors, Spec2Options},
     },
 };
 
-const STRICT: Options = Options { sectors: Sectors::Unknown, duplicates: Duplicates::Refused };
+const STRICT: Spec2Options = Spec2Options { sectors: Sectors::Unknown, duplicates: DuplicatePolicy::Refused };
 
 fn endpoint(host: &str) -> Endpoint {
     Endpoint::new(host, CONFIG_PORT).unwrap()
 }
 
-fn authority(bundle: &str) -> Authority {
-    Authority::new(bundle, &[]).unwrap()
+fn authority(bundle: &str) -> StubAuthority {
+    StubAuthority::new(bundle, &[]).unwrap()
 }

@@ -3,11 +3,11 @@ use serde_json::{Value, json};
 
 use super::{authority, endpoint};
 use crate::{
-    Authority, data_url,
+    StubAuthority, data_url,
     fixtures::{authority_of, certificate, json as parsed, stub},
     stub::{
-        authority::{CaState, LeftAlone, rotate},
-        make::{StubSpec, managed},
+        authority::{LeftAlone, StubCaChange, rotate},
+        managed_stub::{StubSpec, managed},
     },
 };
 
@@ -24,9 +24,9 @@ fn config(authorities: Value) -> String {
     .to_string()
 }
 
-fn state(text: &str, to: &Authority) -> CaState {
+fn state(text: &str, to: &StubAuthority) -> StubCaChange {
     let (changed, state) = rotate(text, &[endpoint("config.example")], to);
-    assert_eq!(changed.is_some(), state == CaState::Rotated, "{state:?}");
+    assert_eq!(changed.is_some(), state == StubCaChange::Rotated, "{state:?}");
     state
 }
 
@@ -35,10 +35,10 @@ fn state(text: &str, to: &Authority) -> CaState {
 fn a_single_ca_is_replaced_and_nothing_else() {
     let (Some(before), Some(after)) = (stub("v3-worker-dns.json"), stub("v3-worker-ca-rotated.json")) else { return };
     let (old, new) = (authority_of(&before), authority_of(&after));
-    let to = Authority::new(&new, &[&old]).unwrap();
+    let to = StubAuthority::new(&new, &[&old]).unwrap();
     let text = String::from_utf8(before).unwrap();
     let (changed, state) = rotate(&text, &[endpoint("api-int.cluster.example.com")], &to);
-    assert_eq!((changed.unwrap().into_bytes(), state), (after, CaState::Rotated));
+    assert_eq!((changed.unwrap().into_bytes(), state), (after, StubCaChange::Rotated));
 }
 
 /// S1.22: an overlap is one entry with both, and is recognised at its end.
@@ -47,11 +47,11 @@ fn an_overlap_begins_and_ends() {
     let (old, new) = (certificate("old"), certificate("new"));
     let at = [endpoint("config.example")];
     let before = managed("worker", &at[0], &authority(&old), StubSpec::V3_2).unwrap();
-    let both = Authority::new(&format!("{new}{old}"), &[&old]).unwrap();
+    let both = StubAuthority::new(&format!("{new}{old}"), &[&old]).unwrap();
     let during = rotate(&before, &at, &both).0.unwrap();
     assert_eq!(authority_of(during.as_bytes()), format!("{new}{old}"));
-    assert_eq!(rotate(&during, &at, &both), (None, CaState::Current), "once is enough");
-    let after = rotate(&during, &at, &Authority::new(&new, &[&old]).unwrap()).0.unwrap();
+    assert_eq!(rotate(&during, &at, &both), (None, StubCaChange::Current), "once is enough");
+    let after = rotate(&during, &at, &StubAuthority::new(&new, &[&old]).unwrap()).0.unwrap();
     assert_eq!(after, managed("worker", &at[0], &authority(&new), StubSpec::V3_2).unwrap());
 }
 
@@ -62,13 +62,13 @@ fn a_stub_with_two_cas_is_left_alone() {
     let to = authority(&authority_of(&two));
     let text = String::from_utf8(two).unwrap();
     let (changed, state) = rotate(&text, &[endpoint("api-int.cluster.example.com")], &to);
-    assert_eq!((changed, state), (None, CaState::LeftAlone(LeftAlone::Several(2))));
+    assert_eq!((changed, state), (None, StubCaChange::LeftAlone(LeftAlone::Several(2))));
 }
 
 #[test]
 fn what_may_be_the_owners_is_left_alone_with_a_reason() {
     let (old, new, own) = (certificate("old"), certificate("new"), certificate("own"));
-    let to = Authority::new(&new, &[&old]).unwrap();
+    let to = StubAuthority::new(&new, &[&old]).unwrap();
     let pinned = json!([{"source": source(&old)["source"], "verification": {"hash": "sha512-00"}}]);
     let packed = json!([{"source": source(&old)["source"], "compression": "gzip"}]);
     let cases = [
@@ -83,18 +83,18 @@ fn what_may_be_the_owners_is_left_alone_with_a_reason() {
         (json!({}), LeftAlone::Unreadable),
     ];
     for (authorities, reason) in cases {
-        assert_eq!(state(&config(authorities), &to), CaState::LeftAlone(reason));
+        assert_eq!(state(&config(authorities), &to), StubCaChange::LeftAlone(reason));
     }
-    assert_eq!(state(&config(json!([source(&own)])), &to), CaState::Rotated, "the only one, for us alone");
+    assert_eq!(state(&config(json!([source(&own)])), &to), StubCaChange::Rotated, "the only one, for us alone");
     let foreign = config(json!([source(&own)])).replace("config.example", "other.example");
-    assert_eq!(state(&foreign, &to), CaState::LeftAlone(LeftAlone::Elsewhere));
+    assert_eq!(state(&foreign, &to), StubCaChange::LeftAlone(LeftAlone::Elsewhere));
     let mut shared = parsed(config(json!([source(&own)])).as_bytes());
     shared["storage"] = json!({"files": [{"path": "/a", "contents": {"source": "https://other.example/a"}}]});
-    assert_eq!(state(&shared.to_string(), &to), CaState::LeftAlone(LeftAlone::Foreign));
+    assert_eq!(state(&shared.to_string(), &to), StubCaChange::LeftAlone(LeftAlone::Foreign));
     for absent in [json!(null), json!([])] {
-        assert_eq!(state(&config(absent), &to), CaState::None);
+        assert_eq!(state(&config(absent), &to), StubCaChange::None);
     }
-    assert_eq!(state(r#"{"ignition":{"version":"3.2.0"}}"#, &to), CaState::None);
+    assert_eq!(state(r#"{"ignition":{"version":"3.2.0"}}"#, &to), StubCaChange::None);
 }
 
 /// Go reads names in any case, and the last of two; where that matters nobody knows which is meant.
@@ -107,10 +107,10 @@ fn a_doubtful_name_is_left_alone() {
     {
         let doubtful = good.replacen(name, other, 1);
         assert_ne!(doubtful, good);
-        assert_eq!(state(&doubtful, &to), CaState::LeftAlone(LeftAlone::Doubtful), "{other}");
+        assert_eq!(state(&doubtful, &to), StubCaChange::LeftAlone(LeftAlone::Doubtful), "{other}");
     }
     let twice = good.replacen("\"security\":", "\"security\":{},\"security\":", 1);
-    assert_eq!(state(&twice, &to), CaState::LeftAlone(LeftAlone::Doubtful));
+    assert_eq!(state(&twice, &to), StubCaChange::LeftAlone(LeftAlone::Doubtful));
 }
 
 fn arb_json() -> impl Strategy<Value = Value> {
@@ -140,9 +140,9 @@ proptest! {
         let stub = |value: &str| format!(
             "{space}{{\"a\":{before},{space}\"ignition\"{space}:{{\"z\":{after},\"version\":\"3.2.0\",\"config\":{{\"merge\":[{{\"source\":\"https://config.example:22623/config/w\"}}]}},\"security\":{{{space}\"tls\":{{\"certificateAuthorities\":[{space}{{\"source\":{space}\"{value}\"{space},\"verification\":{{\"hash\":null}}}}]}}}}}},\"b\":{after}{space}}}\n"
         );
-        let to = Authority::new(&certificate("new"), &[&certificate("old")]).unwrap();
+        let to = StubAuthority::new(&certificate("new"), &[&certificate("old")]).unwrap();
         let (changed, state) = rotate(&stub(&value), &[endpoint("config.example")], &to);
-        prop_assert_eq!(state, CaState::Rotated);
+        prop_assert_eq!(state, StubCaChange::Rotated);
         prop_assert_eq!(changed.unwrap(), stub(&to.source()));
     }
 }

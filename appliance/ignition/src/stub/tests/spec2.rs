@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::STRICT;
 use crate::{
     fixtures::assert_valid,
-    stub::spec2::{ConvertError, Duplicates, Options, Sectors, convert},
+    stub::spec2::{ConvertError, DuplicatePolicy, Sectors, Spec2Options, convert},
 };
 
 fn old(version: &str, more: Value) -> Value {
@@ -159,7 +159,7 @@ fn partitions_in_sectors_need_the_size_of_one() {
         old("2.2.0", json!({"storage": {"disks": [{"device": "/dev/sda", "partitions": [partition]}]}}))
     };
     let sized = json!({"label": "a", "number": 1, "size": 409_600, "start": 2048});
-    let with = |config: Value, sectors| convert(config, Options { sectors, duplicates: Duplicates::Refused });
+    let with = |config: Value, sectors| convert(config, Spec2Options { sectors, duplicates: DuplicatePolicy::Refused });
     for (sectors, size, start) in [(Sectors::Bytes512, 200, 1), (Sectors::Bytes4096, 1600, 8)] {
         let new = with(disk(sized.clone()), sectors).unwrap();
         let wanted = json!({"label": "a", "number": 1, "sizeMiB": size, "startMiB": start});
@@ -276,7 +276,7 @@ fn what_cannot_be_kept_is_named() {
 
 #[test]
 fn in_machine_configs_the_last_of_two_wins() {
-    let options = Options { sectors: Sectors::Unknown, duplicates: Duplicates::LastWins };
+    let options = Spec2Options { sectors: Sectors::Unknown, duplicates: DuplicatePolicy::LastWins };
     let new = convert(old("2.2.0", json!({
         "storage": {"files": [
             {"filesystem": "root", "path": "/a", "mode": 384, "contents": {"source": "data:,1"}},
@@ -342,7 +342,7 @@ proptest! {
             prop_assert_eq!(count(&new, "systemd", "units"), count(&config, "systemd", "units"));
             prop_assert_eq!(count(&new, "passwd", "users"), count(&config, "passwd", "users"));
         }
-        let lenient = Options { sectors: Sectors::Bytes512, duplicates: Duplicates::LastWins };
+        let lenient = Spec2Options { sectors: Sectors::Bytes512, duplicates: DuplicatePolicy::LastWins };
         if let Ok(new) = convert(config, lenient) {
             assert_valid(&new);
         }

@@ -5,25 +5,25 @@ use serde_json::json;
 
 use super::{authority, endpoint};
 use crate::{
-    Authority,
+    StubAuthority,
     fixtures::{assert_valid, authority_of, certificate, json as parsed, stub},
     pem,
     stub::{
-        authority::{CaState, LeftAlone},
-        form::{FormError, NotIgnition},
-        make::{Endpoint, StubSpec, managed},
+        authority::{LeftAlone, StubCaChange},
+        form::{NotIgnition, UserDataError},
+        managed_stub::{Endpoint, StubSpec, managed},
         spec2::Sectors,
-        upgrade::{Change, Ours, Upgrade, UpgradeError, upgrade},
+        upgrade::{StubUpgradeResult, Upgrade, UpgradeError, UpgradeTargets, upgrade},
     },
 };
 
 const HOST: &str = "api-int.cluster.example.com";
 
-fn with(bytes: &[u8], endpoints: &[Endpoint], to: &Authority) -> Upgrade {
-    upgrade(bytes, &Ours { endpoints, authority: Some(to), sectors: Sectors::Unknown })
+fn with(bytes: &[u8], endpoints: &[Endpoint], to: &StubAuthority) -> Upgrade {
+    upgrade(bytes, &UpgradeTargets { endpoints, authority: Some(to), sectors: Sectors::Unknown })
 }
 
-fn changed(upgrade: Upgrade) -> Change {
+fn changed(upgrade: Upgrade) -> StubUpgradeResult {
     let Upgrade::Changed(change) = upgrade else { panic!("{upgrade:?}") };
     *change
 }
@@ -39,7 +39,7 @@ fn upstreams_spec_2_stub_becomes_its_spec_3_stub() {
     assert_eq!((change.from_version.as_str(), change.to_version.as_str()), ("2.2.0", "3.2.0"));
     assert_eq!(change.before_sha256, hex::encode(pem::sha256(&old)));
     assert_eq!(change.after_sha256, hex::encode(pem::sha256(&change.bytes)));
-    assert_eq!((change.authority, change.notes), (CaState::Current, Vec::new()));
+    assert_eq!((change.authority, change.notes), (StubCaChange::Current, Vec::new()));
     assert_valid(&parsed(&change.bytes));
     assert!(matches!(with(&change.bytes, &at, &to), Upgrade::Unchanged { .. }), "once is enough");
 }
@@ -54,7 +54,7 @@ fn the_form_stays_through_a_conversion() {
     assert_eq!(parsed(&text), parsed(&new));
     let Some(insecure) = stub("v2-worker-insecure-no-ca.json") else { return };
     let change = changed(with(&insecure, &[endpoint(HOST)], &authority(&authority_of(&new))));
-    assert_eq!(change.authority, CaState::None);
+    assert_eq!(change.authority, StubCaChange::None);
     assert_eq!(change.notes.len(), 1, "it fetches from elsewhere: {:?}", change.notes);
 }
 
@@ -73,7 +73,7 @@ fn a_spec_3_stub_with_the_present_ca_is_not_touched() {
     for name in names {
         let (Some(bytes), Some(plain)) = (stub(name), stub("v3-worker-dns.json")) else { return };
         let version = if name.starts_with("v3.1") { "3.1.0" } else { "3.2.0" }.to_owned();
-        let wanted = Upgrade::Unchanged { version, authority: CaState::Current };
+        let wanted = Upgrade::Unchanged { version, authority: StubCaChange::Current };
         assert_eq!(with(&bytes, &[endpoint(HOST)], &authority(&authority_of(&plain))), wanted, "{name}");
     }
 }
@@ -98,11 +98,11 @@ fn customised(version: &str) -> serde_json::Value {
 fn a_rotation_keeps_what_the_owner_added() {
     // With an owner's layout and key order.
     let text = format!("{:#}\n", customised("3.2.0"));
-    let to = Authority::new(&certificate("new"), &[&certificate("old")]).unwrap();
+    let to = StubAuthority::new(&certificate("new"), &[&certificate("old")]).unwrap();
     let change = changed(with(text.as_bytes(), &[endpoint(HOST)], &to));
     let (old, new) = (authority(&certificate("old")).source(), to.source());
     assert_eq!(String::from_utf8(change.bytes).unwrap(), text.replace(&old, &new));
-    assert_eq!(change.authority, CaState::Rotated);
+    assert_eq!(change.authority, StubCaChange::Rotated);
 }
 
 /// S1.16
@@ -136,7 +136,7 @@ fn what_is_no_stub_is_refused() {
         Upgrade::Refused(error) => error,
         other @ (Upgrade::Unchanged { .. } | Upgrade::Ignored(_) | Upgrade::Changed(_)) => panic!("{other:?}"),
     };
-    assert_eq!(refused(b"hostname: a"), UpgradeError::Form(FormError::Unknown));
+    assert_eq!(refused(b"hostname: a"), UpgradeError::Form(UserDataError::Unknown));
     assert!(matches!(refused(b"{\"ignition\":"), UpgradeError::Json { line: 1, .. }));
     assert_eq!(refused(b"{}"), UpgradeError::NoVersion);
     assert_eq!(refused(br#"{"ignition":{"version":3}}"#), UpgradeError::NoVersion);
@@ -163,14 +163,14 @@ fn cloud_init_is_ignored_and_two_cas_are_told() {
     let to = authority(&certificate("a"));
     let (Some(cloud), Some(two)) = (stub("invalid-not-json.txt"), stub("v3-worker-two-cas.json")) else { return };
     assert_eq!(with(&cloud, &[endpoint(HOST)], &to), Upgrade::Ignored(NotIgnition::CloudConfig));
-    let authority = CaState::LeftAlone(LeftAlone::Several(2));
+    let authority = StubCaChange::LeftAlone(LeftAlone::Several(2));
     assert_eq!(with(&two, &[endpoint(HOST)], &to), Upgrade::Unchanged { version: "3.2.0".into(), authority });
 }
 
 #[test]
 fn a_change_does_not_show_in_debug_output() {
     let text = customised("3.2.0").to_string();
-    let to = Authority::new(&certificate("new"), &[&certificate("old")]).unwrap();
+    let to = StubAuthority::new(&certificate("new"), &[&certificate("old")]).unwrap();
     let told = format!("{:?}", with(text.as_bytes(), &[endpoint(HOST)], &to));
     assert!(told.contains("Rotated") && !told.contains("local-fs") && !told.contains("bytes"), "{told}");
 }

@@ -20,15 +20,15 @@ type Shown = fn(&Value) -> String;
 
 /// Where a value stands; written down only where something is wrong.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum ApplyLocation<'a> {
     Root,
-    Field(&'a Place<'a>, &'a str),
+    Field(&'a ApplyLocation<'a>, &'a str),
     /// By its key.
-    Element(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Element(&'a ApplyLocation<'a>, &'a str),
+    Item(&'a ApplyLocation<'a>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ApplyLocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -40,10 +40,10 @@ impl fmt::Display for Place<'_> {
 }
 
 #[derive(Default)]
-struct Faults(Vec<String>);
+struct ApplyFaults(Vec<String>);
 
-impl Faults {
-    fn push(&mut self, place: &Place<'_>, text: fmt::Arguments<'_>) {
+impl ApplyFaults {
+    fn push(&mut self, place: &ApplyLocation<'_>, text: fmt::Arguments<'_>) {
         if !self.are_enough() {
             self.0.push(format!("{place}: {text}").chars().take(FAULT_CHARS_MAX).collect());
         }
@@ -57,12 +57,12 @@ impl Faults {
 /// `hides`: values are not told.
 pub(super) fn faults(schema: &Schema, object: &Value, hides: bool) -> Vec<String> {
     let shown: Shown = if hides { |_| "<hidden>".to_owned() } else { go_value };
-    let mut faults = Faults::default();
-    check(schema, object, &Place::Root, shown, &mut faults);
+    let mut faults = ApplyFaults::default();
+    check(schema, object, &ApplyLocation::Root, shown, &mut faults);
     faults.0
 }
 
-fn check(schema: &Schema, value: &Value, place: &Place<'_>, shown: Shown, faults: &mut Faults) {
+fn check(schema: &Schema, value: &Value, place: &ApplyLocation<'_>, shown: Shown, faults: &mut ApplyFaults) {
     if value.is_null() || faults.are_enough() {
         return;
     }
@@ -75,7 +75,7 @@ fn check(schema: &Schema, value: &Value, place: &Place<'_>, shown: Shown, faults
         (Schema::Atomic(inner), _) => check(inner, value, place, shown, faults),
         (Schema::Object(_), Value::Object(fields)) => {
             for (name, value) in fields {
-                let place = Place::Field(place, name);
+                let place = ApplyLocation::Field(place, name);
                 match schema.field(name) {
                     Some((schema, _)) => check(schema, value, &place, shown, faults),
                     None => faults.push(&place, format_args!("field not declared in schema")),
@@ -98,9 +98,9 @@ fn check(schema: &Schema, value: &Value, place: &Place<'_>, shown: Shown, faults
 fn check_items(
     (schema, list_type): (&Schema, &ListType),
     items: &[Value],
-    list: &Place<'_>,
+    list: &ApplyLocation<'_>,
     shown: Shown,
-    faults: &mut Faults,
+    faults: &mut ApplyFaults,
 ) {
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
@@ -124,8 +124,8 @@ fn check_items(
                 faults.push(list, format_args!("duplicate entries for key {}", shown_element(key)));
                 continue;
             }
-            Some(key) => Place::Element(list, key),
-            None => Place::Item(list, index),
+            Some(key) => ApplyLocation::Element(list, key),
+            None => ApplyLocation::Item(list, index),
         };
         check(schema, item, &place, shown, faults);
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::set::FieldSet;
-use crate::{model::meta::rfc3339, object::terms::Part};
+use crate::{model::meta::rfc3339, object::terms::ObjectPart};
 
 /// Managers of plain writes that are told apart; what the oldest ones beyond them own is put together.
 /// As many as Kubernetes has.
@@ -14,12 +14,12 @@ const ANCIENT: &str = "ancient-changes";
 const ENTRIES_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Operation {
+pub(crate) enum ManagedOperation {
     Apply,
     Update,
 }
 
-impl Operation {
+impl ManagedOperation {
     fn name(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -30,9 +30,9 @@ impl Operation {
 
 /// What one manager owns by one way of writing.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct ManagedFieldsEntry {
     pub(crate) manager: String,
-    pub(crate) operation: Operation,
+    pub(crate) operation: ManagedOperation,
     pub(crate) api_version: String,
     /// "status", or empty.
     pub(crate) subresource: String,
@@ -40,16 +40,16 @@ pub(crate) struct Entry {
     pub(crate) fields: FieldSet,
 }
 
-impl Entry {
-    pub(crate) fn new(manager: &str, operation: Operation, api_version: &str, part: Part) -> Self {
+impl ManagedFieldsEntry {
+    pub(crate) fn new(manager: &str, operation: ManagedOperation, api_version: &str, part: ObjectPart) -> Self {
         Self {
             manager: manager.into(),
             operation,
             api_version: api_version.into(),
             subresource: match part {
-                Part::Main => String::new(),
-                Part::Status => "status".into(),
-                Part::Scale => "scale".into(),
+                ObjectPart::Main => String::new(),
+                ObjectPart::Status => "status".into(),
+                ObjectPart::Scale => "scale".into(),
             },
             time: None,
             fields: FieldSet::default(),
@@ -59,7 +59,7 @@ impl Entry {
     /// The same manager writing in the same way. Who applies owns its fields in whatever version.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.manager, self.operation, &self.subresource) == (&other.manager, other.operation, &other.subresource)
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && (self.operation == ManagedOperation::Apply || self.api_version == other.api_version)
     }
 
     /// The manager in words, as conflicts name it.
@@ -69,16 +69,16 @@ impl Entry {
             part => format!(" with subresource {part:?}"),
         };
         match self.operation {
-            Operation::Apply => format!("{:?}{subresource}", self.manager),
-            Operation::Update => format!("{:?}{subresource} using {}", self.manager, self.api_version),
+            ManagedOperation::Apply => format!("{:?}{subresource}", self.manager),
+            ManagedOperation::Update => format!("{:?}{subresource} using {}", self.manager, self.api_version),
         }
     }
 
     fn read(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).map_or(Some(""), Value::as_str).map(str::to_owned);
         let operation = match value["operation"].as_str()? {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
+            "Apply" => ManagedOperation::Apply,
+            "Update" => ManagedOperation::Update,
             _ => return None,
         };
         let (time, fields) = (&value["time"], &value["fieldsV1"]);
@@ -115,9 +115,9 @@ impl Entry {
 
 /// All entries of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Managed(pub(crate) Vec<Entry>);
+pub(crate) struct ManagedFields(pub(crate) Vec<ManagedFieldsEntry>);
 
-impl Managed {
+impl ManagedFields {
     /// `None` if there is something in it that cannot be read.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         if value.is_null() {
@@ -126,7 +126,7 @@ impl Managed {
         let list = value.as_array().filter(|list| list.len() <= ENTRIES_MAX)?;
         let mut managed = Self::default();
         for value in list {
-            let entry = Entry::read(value)?;
+            let entry = ManagedFieldsEntry::read(value)?;
             // Two entries of one manager would never be told apart again.
             match managed.find(&entry) {
                 Some(same) => same.fields = std::mem::take(&mut same.fields).union(&entry.fields),
@@ -137,7 +137,7 @@ impl Managed {
         Some(managed)
     }
 
-    pub(crate) fn find(&mut self, like: &Entry) -> Option<&mut Entry> {
+    pub(crate) fn find(&mut self, like: &ManagedFieldsEntry) -> Option<&mut ManagedFieldsEntry> {
         self.0.iter_mut().find(|entry| entry.is_same(like))
     }
 
@@ -146,12 +146,12 @@ impl Managed {
         self.0.retain(|entry| !entry.fields.is_empty());
         self.cap();
         self.sort();
-        self.0.iter().map(Entry::write).collect()
+        self.0.iter().map(ManagedFieldsEntry::write).collect()
     }
 
     /// The same owners of the same fields, whenever they wrote.
     pub(crate) fn owns_alike(&self, other: &Self) -> bool {
-        let like = |entry: &Entry, others: &Self| {
+        let like = |entry: &ManagedFieldsEntry, others: &Self| {
             others.0.iter().any(|other| {
                 (other.is_same(entry), &other.api_version) == (true, &entry.api_version) && other.fields == entry.fields
             })
@@ -160,7 +160,7 @@ impl Managed {
     }
 
     fn sort(&mut self) {
-        let seconds = |entry: &Entry| entry.time.map_or(0, Timestamp::as_second);
+        let seconds = |entry: &ManagedFieldsEntry| entry.time.map_or(0, Timestamp::as_second);
         self.0.sort_by(|one, other| {
             (one.operation, seconds(one), &one.manager, &one.api_version, &one.subresource).cmp(&(
                 other.operation,
@@ -174,21 +174,21 @@ impl Managed {
 
     fn cap(&mut self) {
         self.sort();
-        let updates = self.0.iter().filter(|entry| entry.operation == Operation::Update).count();
+        let updates = self.0.iter().filter(|entry| entry.operation == ManagedOperation::Update).count();
         let mut excess = updates.saturating_sub(UPDATE_MANAGERS_MAX);
         if excess == 0 {
             return;
         }
         // One of them becomes the bucket.
         excess += 1;
-        let (mut kept, mut buckets): (Vec<Entry>, Vec<Entry>) = (Vec::new(), Vec::new());
+        let (mut kept, mut buckets): (Vec<ManagedFieldsEntry>, Vec<ManagedFieldsEntry>) = (Vec::new(), Vec::new());
         for entry in self.0.drain(..) {
-            if entry.operation == Operation::Apply || excess == 0 {
+            if entry.operation == ManagedOperation::Apply || excess == 0 {
                 kept.push(entry);
                 continue;
             }
             excess -= 1;
-            let old = Entry { manager: ANCIENT.into(), subresource: String::new(), ..entry };
+            let old = ManagedFieldsEntry { manager: ANCIENT.into(), subresource: String::new(), ..entry };
             match buckets.iter_mut().find(|bucket| bucket.is_same(&old)) {
                 Some(bucket) => {
                     bucket.fields = std::mem::take(&mut bucket.fields).union(&old.fields);
@@ -216,19 +216,19 @@ mod tests {
     fn entries_are_kept_as_they_are_and_sorted() {
         let list = json!([entry("b", "Update", 1, "x"), entry("a", "Update", 2, "y"), entry("z", "Apply", 9, "x")]);
         let names: Vec<Value> =
-            Managed::read(&list).unwrap().write().iter().map(|entry| entry["manager"].clone()).collect();
+            ManagedFields::read(&list).unwrap().write().iter().map(|entry| entry["manager"].clone()).collect();
         assert_eq!(names, ["z", "b", "a"]);
         let one = json!([entry("b", "Update", 1, "x")]);
-        assert_eq!(json!(Managed::read(&one).unwrap().write()), one);
+        assert_eq!(json!(ManagedFields::read(&one).unwrap().write()), one);
         for bad in [json!("x"), json!([{}]), json!([1]), json!([{"operation": "Melt", "fieldsType": "FieldsV1"}])] {
-            assert_eq!(Managed::read(&bad), None, "{bad}");
+            assert_eq!(ManagedFields::read(&bad), None, "{bad}");
         }
     }
 
     #[test]
     fn the_oldest_writers_share_an_entry() {
         let list: Vec<Value> = (0..15).map(|n| entry(&format!("m{n:02}"), "Update", n, &format!("f{n:02}"))).collect();
-        let written = Managed::read(&json!(list)).unwrap().write();
+        let written = ManagedFields::read(&json!(list)).unwrap().write();
         assert_eq!(written.len(), UPDATE_MANAGERS_MAX);
         assert_eq!(written[0]["manager"], ANCIENT);
         assert_eq!(written[0]["fieldsV1"].as_object().unwrap().len(), 6);

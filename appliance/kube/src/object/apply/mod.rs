@@ -10,7 +10,7 @@
 //! Which paths there are says the kind's [`Schema`]; fields are named as in the version in which they
 //! were written ([`versions`]).
 
-mod again;
+mod apply_fast_path;
 mod check;
 mod managed;
 mod set;
@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    codec::{json::Document, yaml},
+    codec::{json::JsonDocument, yaml},
     model::{
         field_validation::FieldValidation,
         kind::{KindInfo, is_secret},
@@ -32,12 +32,12 @@ use crate::{
     },
     object::{
         apply::{
-            managed::{Entry, Managed, Operation},
+            managed::{ManagedFields, ManagedFieldsEntry, ManagedOperation},
             set::FieldSet,
-            versions::{Changes, Named},
+            versions::{VersionedChange, VersionedFields},
             walk::Difference,
         },
-        terms::{Part, Target},
+        terms::{ObjectPart, ObjectTarget},
     },
 };
 
@@ -64,7 +64,7 @@ const SERVER_FIELDS: [&str; 8] = [
 
 /// Who writes, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Writer<'a> {
+pub struct ApplyManager<'a> {
     pub manager: &'a str,
     pub now: Timestamp,
 }
@@ -73,7 +73,7 @@ pub struct Writer<'a> {
 #[derive(Clone, Debug)]
 pub enum Owners<'a> {
     /// From what the write changes.
-    Tracked(Writer<'a>),
+    Tracked(ApplyManager<'a>),
     /// It was decided with the object.
     Decided(Vec<Value>),
 }
@@ -82,28 +82,28 @@ pub enum Owners<'a> {
 /// client sent with it.
 pub(crate) fn track(
     kind: &KindInfo,
-    part: Part,
+    part: ObjectPart,
     old: Option<&Value>,
     new: &Value,
     sent: &Value,
-    writer: Writer<'_>,
+    writer: ApplyManager<'_>,
 ) -> Vec<Value> {
     let nothing = json!({});
-    let changes = Changes::new(kind, part, old.unwrap_or(&nothing), new);
-    let mine = Entry::new(writer.manager, Operation::Update, &kind.api_version(), part);
+    let changes = VersionedChange::new(kind, part, old.unwrap_or(&nothing), new);
+    let mine = ManagedFieldsEntry::new(writer.manager, ManagedOperation::Update, &kind.api_version(), part);
     if let Some(old) = old {
         let stored = &old["metadata"]["managedFields"];
         // As the client got them, or as it cannot change them; and all in the same words.
-        let as_stored = sent.is_null() || part == Part::Status || sent == stored;
+        let as_stored = sent.is_null() || part == ObjectPart::Status || sent == stored;
         if as_stored
             && kind.versions.is_empty()
-            && let Some(entries) = again::entries(stored, &mine, changes.own(), writer.now)
+            && let Some(entries) = apply_fast_path::entries(stored, &mine, changes.own(), writer.now)
         {
             return entries;
         }
     }
     let mut managed = match old {
-        None => Managed::default(),
+        None => ManagedFields::default(),
         Some(old) => entries(part, &old["metadata"]["managedFields"], sent),
     };
     // An object that nobody's fields are known of stays so, until it is applied.
@@ -115,34 +115,40 @@ pub(crate) fn track(
 }
 
 /// Whether the entries that a client sent differ from the stored ones in more than times.
-pub(crate) fn changes_owners(part: Part, stored: &Value, sent: &Value) -> bool {
+pub(crate) fn changes_owners(part: ObjectPart, stored: &Value, sent: &Value) -> bool {
     if sent.is_null() || sent == stored {
         return false;
     }
-    let own = Managed::read(stored).unwrap_or_default();
+    let own = ManagedFields::read(stored).unwrap_or_default();
     !entries(part, stored, sent).owns_alike(&own)
 }
 
 /// Whether two lists of entries name the same owners of the same fields.
 pub(crate) fn own_alike(one: &Value, other: &Value) -> bool {
-    one == other || Managed::read(one).unwrap_or_default().owns_alike(&Managed::read(other).unwrap_or_default())
+    one == other
+        || ManagedFields::read(one).unwrap_or_default().owns_alike(&ManagedFields::read(other).unwrap_or_default())
 }
 
 /// The entries that a write starts from. Clients may rewrite them, except by a subresource; those who
 /// do not know of them, or spoil them, change nothing. One empty entry clears them all.
-fn entries(part: Part, stored: &Value, sent: &Value) -> Managed {
-    let own = || Managed::read(stored).unwrap_or_default();
-    if part != Part::Main || sent == stored {
+fn entries(part: ObjectPart, stored: &Value, sent: &Value) -> ManagedFields {
+    let own = || ManagedFields::read(stored).unwrap_or_default();
+    if part != ObjectPart::Main || sent == stored {
         return own();
     }
     if *sent == json!([{}]) {
-        return Managed::default();
+        return ManagedFields::default();
     }
-    Managed::read(sent).filter(|managed| !managed.0.is_empty()).unwrap_or_else(own)
+    ManagedFields::read(sent).filter(|managed| !managed.0.is_empty()).unwrap_or_else(own)
 }
 
 /// Gives what changed to the writer (`mine` is its entry), and takes it from all others.
-fn update(managed: &mut Managed, mine: Entry, writer: Writer<'_>, changes: &Changes<'_>) {
+fn update(
+    managed: &mut ManagedFields,
+    mine: ManagedFieldsEntry,
+    writer: ApplyManager<'_>,
+    changes: &VersionedChange<'_>,
+) {
     for entry in &mut managed.0 {
         let found = changes.in_version(&entry.api_version);
         let fields = std::mem::take(&mut entry.fields).difference(&found.removed);
@@ -172,23 +178,25 @@ pub struct Configuration {
 
 /// What an apply makes of an object.
 #[derive(Debug)]
-pub(crate) struct Applied {
+pub(crate) struct ApplyResult {
     pub(crate) object: Value,
     pub(crate) managed: Vec<Value>,
 }
 
 /// Applies any bytes to no object, and to what became of that. For fuzzing.
 pub fn check(kind: &KindInfo, bytes: &[u8]) {
-    let Ok(configuration) = Configuration::parse(kind, Part::Main, bytes) else { return };
-    let target = Target { kind, namespace: "default", name: "a" };
-    let (one, two) =
-        (Writer { manager: "one", now: Timestamp::UNIX_EPOCH }, Writer { manager: "two", now: Timestamp::UNIX_EPOCH });
+    let Ok(configuration) = Configuration::parse(kind, ObjectPart::Main, bytes) else { return };
+    let target = ObjectTarget { kind, namespace: "default", name: "a" };
+    let (one, two) = (
+        ApplyManager { manager: "one", now: Timestamp::UNIX_EPOCH },
+        ApplyManager { manager: "two", now: Timestamp::UNIX_EPOCH },
+    );
     let Ok(made) = configuration.create(target, one) else { return };
     let mut live = made.object;
     live["metadata"]["managedFields"] = Value::Array(made.managed);
     // Applied again by the same one, nothing changes; by another, who says the same, only who owns it.
     for (writer, same_owners) in [(one, true), (two, false), (two, true)] {
-        let again = configuration.apply_to(kind, Part::Main, &live, false, writer);
+        let again = configuration.apply_to(kind, ObjectPart::Main, &live, false, writer);
         let mut again = again.unwrap_or_else(|status| panic!("it conflicts with itself: {status}"));
         let managed = Value::Array(std::mem::take(&mut again.managed));
         let stored = std::mem::replace(&mut live["metadata"]["managedFields"], managed);
@@ -202,20 +210,20 @@ pub fn check(kind: &KindInfo, bytes: &[u8]) {
 }
 
 impl Configuration {
-    pub fn parse(kind: &KindInfo, part: Part, bytes: &[u8]) -> Result<Self, Status> {
-        let Document { value: mut object, duplicates } = match crate::codec::json::read(bytes) {
+    pub fn parse(kind: &KindInfo, part: ObjectPart, bytes: &[u8]) -> Result<Self, Status> {
+        let JsonDocument { value: mut object, duplicates } = match crate::codec::json::read(bytes) {
             Ok(document) => document,
             Err(_) => {
                 let value = yaml::read_object(bytes)
-                    .map_err(|error| Status::bad_request(status::plain(&format!("error decoding YAML: {error}"))))?;
-                Document { value, ..Document::default() }
+                    .map_err(|error| Status::bad_request(status::one_line(&format!("error decoding YAML: {error}"))))?;
+                JsonDocument { value, ..JsonDocument::default() }
             }
         };
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
         if (group, version, text("kind")) != (kind.group, kind.version, kind.kind) {
             let found = format!("{group}/{version}, Kind={}", text("kind"));
-            return Err(Status::bad_request(status::plain(&format!("invalid object type: {found}"))));
+            return Err(Status::bad_request(status::one_line(&format!("invalid object type: {found}"))));
         }
         let metadata = &object["metadata"];
         if metadata.get("managedFields").is_some_and(|entries| !entries.is_null()) {
@@ -227,14 +235,14 @@ impl Configuration {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
             // The status endpoint writes nothing of it.
-            if part == Part::Status {
+            if part == ObjectPart::Status {
                 metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace"));
             }
         }
         if let Some(fields) = object.as_object_mut() {
             fields.retain(|key, _| match part {
-                Part::Main | Part::Scale => key != "status" || !kind.has_status,
-                Part::Status => matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"),
+                ObjectPart::Main | ObjectPart::Scale => key != "status" || !kind.has_status,
+                ObjectPart::Status => matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"),
             });
         }
         Ok(Self { object, resource_version, uid, duplicates })
@@ -242,11 +250,11 @@ impl Configuration {
 
     /// Warnings about what the client said twice, or the refusal that it asked for.
     pub(crate) fn judge_duplicates(&self, kind: &KindInfo, validation: FieldValidation) -> Result<Vec<String>, Status> {
-        Document { value: Value::Null, duplicates: self.duplicates.clone() }.judge(kind, validation)
+        JsonDocument { value: Value::Null, duplicates: self.duplicates.clone() }.judge(kind, validation)
     }
 
     /// The object for a place where there is none yet.
-    pub(crate) fn create(&self, target: Target<'_>, writer: Writer<'_>) -> Result<Applied, Status> {
+    pub(crate) fn create(&self, target: ObjectTarget<'_>, writer: ApplyManager<'_>) -> Result<ApplyResult, Status> {
         let kind = target.kind;
         if !self.uid.is_empty() {
             let detail = format!(
@@ -261,27 +269,29 @@ impl Configuration {
         if self.object["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
             return Err(Status::bad_request("name must be provided"));
         }
-        let mut entry = Entry::new(writer.manager, Operation::Apply, &kind.api_version(), Part::Main);
-        entry.fields = ownable(kind, Part::Main, walk::paths_of(&kind.fields, &self.object));
+        let mut entry =
+            ManagedFieldsEntry::new(writer.manager, ManagedOperation::Apply, &kind.api_version(), ObjectPart::Main);
+        entry.fields = ownable(kind, ObjectPart::Main, walk::paths_of(&kind.fields, &self.object));
         entry.time = Some(writer.now);
-        Ok(Applied { object: self.object.clone(), managed: Managed(vec![entry]).write() })
+        Ok(ApplyResult { object: self.object.clone(), managed: ManagedFields(vec![entry]).write() })
     }
 
     /// The object as it is after the apply; or who else owns what would change.
     pub(crate) fn apply_to(
         &self,
         kind: &KindInfo,
-        part: Part,
+        part: ObjectPart,
         live: &Value,
         force: bool,
-        writer: Writer<'_>,
-    ) -> Result<Applied, Status> {
+        writer: ApplyManager<'_>,
+    ) -> Result<ApplyResult, Status> {
         let mut applied = match self.merge_into(kind, part, live, force, writer) {
             Ok(applied) => applied,
             Err(conflicts) => {
                 // Until now it applied by itself, with its own record of what it had set.
                 let own = if writer.manager == KUBECTL { last_applied(kind, part, live) } else { FieldSet::default() };
-                let left: Vec<Conflict> = conflicts.iter().filter_map(|conflict| conflict.without(&own)).collect();
+                let left: Vec<Conflict> =
+                    conflicts.iter().filter_map(|conflict| conflict.subtract_allowed(&own)).collect();
                 if !left.is_empty() {
                     return Err(refusal(&left));
                 }
@@ -303,19 +313,20 @@ impl Configuration {
     fn merge_into(
         &self,
         kind: &KindInfo,
-        part: Part,
+        part: ObjectPart,
         live: &Value,
         force: bool,
-        writer: Writer<'_>,
-    ) -> Result<Applied, Vec<Conflict>> {
+        writer: ApplyManager<'_>,
+    ) -> Result<ApplyResult, Vec<Conflict>> {
         let schema = &kind.fields;
-        let mut managed = Managed::read(&live["metadata"]["managedFields"]).unwrap_or_default();
+        let mut managed = ManagedFields::read(&live["metadata"]["managedFields"]).unwrap_or_default();
         if managed.0.is_empty() {
             let nothing = json!({});
-            let nobody = Entry::new(BEFORE_FIRST_APPLY, Operation::Update, &kind.api_version(), part);
-            update(&mut managed, nobody, writer, &Changes::new(kind, part, &nothing, live));
+            let nobody =
+                ManagedFieldsEntry::new(BEFORE_FIRST_APPLY, ManagedOperation::Update, &kind.api_version(), part);
+            update(&mut managed, nobody, writer, &VersionedChange::new(kind, part, &nothing, live));
         }
-        let mine = Entry::new(writer.manager, Operation::Apply, &kind.api_version(), part);
+        let mine = ManagedFieldsEntry::new(writer.manager, ManagedOperation::Apply, &kind.api_version(), part);
         let before = managed.find(&mine).cloned().unwrap_or_else(|| mine.clone());
         managed.0.retain(|entry| !entry.is_same(&mine));
 
@@ -334,13 +345,13 @@ impl Configuration {
             walk::remove(schema, &mut object, &gone.difference(&walk::with_named_parents(schema, &owned)));
         } else {
             let api_version = kind.api_version();
-            let mine = Named { api_version: &api_version, fields: &own };
-            let owned: Vec<Named<'_>> = managed.0.iter().map(Named::from).chain([mine]).collect();
-            object = versions::prune(kind, &object, &Named::from(&before), &owned);
+            let mine = VersionedFields { api_version: &api_version, fields: &own };
+            let owned: Vec<VersionedFields<'_>> = managed.0.iter().map(VersionedFields::from).chain([mine]).collect();
+            object = versions::prune(kind, &object, &VersionedFields::from(&before), &owned);
         }
 
-        let changes = Changes::new(kind, part, live, &object);
-        let found = |entry: &Entry| changes.in_version(&entry.api_version);
+        let changes = VersionedChange::new(kind, part, live, &object);
+        let found = |entry: &ManagedFieldsEntry| changes.in_version(&entry.api_version);
         let conflicts: Vec<Conflict> =
             managed.0.iter().filter_map(|entry| Conflict::of(entry, &found(entry).set)).collect();
         if !force && !conflicts.is_empty() {
@@ -351,8 +362,8 @@ impl Configuration {
             entry.fields = std::mem::take(&mut entry.fields).difference(&found.set).difference(&found.removed);
         }
         let time = if changes.own().is_empty() { before.time } else { Some(writer.now) };
-        managed.0.push(Entry { fields: ownable(kind, part, asked), time, ..mine });
-        Ok(Applied { object, managed: managed.write() })
+        managed.0.push(ManagedFieldsEntry { fields: ownable(kind, part, asked), time, ..mine });
+        Ok(ApplyResult { object, managed: managed.write() })
     }
 
     /// kubectl's own record stays true, for whoever goes on applying in the old way.
@@ -374,7 +385,7 @@ fn check_form(kind: &KindInfo, object: &Value) -> Result<(), Status> {
     };
     let word = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
     let place = format!("{}/{}; {}, Kind={}", word("namespace"), word("name"), group_version(kind), kind.kind);
-    Err(Status::plain(500, "", format!("failed to create typed patch object ({place}): {text}")))
+    Err(Status::with_reason(500, "", format!("failed to create typed patch object ({place}): {text}")))
 }
 
 /// As Go prints it: the core group is an empty word.
@@ -383,7 +394,7 @@ fn group_version(kind: &KindInfo) -> String {
 }
 
 /// The paths that kubectl set by its old way and that still have the values that it set.
-fn last_applied(kind: &KindInfo, part: Part, live: &Value) -> FieldSet {
+fn last_applied(kind: &KindInfo, part: ObjectPart, live: &Value) -> FieldSet {
     let record = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
     let Ok(record @ Value::Object(_)) = serde_json::from_str::<Value>(record) else { return FieldSet::default() };
     // It may have applied in another version.
@@ -402,12 +413,12 @@ struct Conflict {
 }
 
 impl Conflict {
-    fn of(entry: &Entry, changed: &FieldSet) -> Option<Self> {
+    fn of(entry: &ManagedFieldsEntry, changed: &FieldSet) -> Option<Self> {
         let fields = entry.fields.intersection(changed);
         (!fields.is_empty()).then(|| Self { with: entry.shown(), fields })
     }
 
-    fn without(&self, allowed: &FieldSet) -> Option<Self> {
+    fn subtract_allowed(&self, allowed: &FieldSet) -> Option<Self> {
         let fields = self.fields.clone().difference(allowed);
         (!fields.is_empty()).then(|| Self { with: self.with.clone(), fields })
     }
@@ -438,14 +449,14 @@ fn refusal(conflicts: &[Conflict]) -> Status {
             field: path.clone(),
         })
     });
-    let status = Status::plain(409, "Conflict", format!("Apply failed with {message}"));
+    let status = Status::with_reason(409, "Conflict", format!("Apply failed with {message}"));
     causes.fold(status, Status::with_cause)
 }
 
 /// What can be owned at all, and by a write of this part.
-fn ownable(kind: &KindInfo, part: Part, mut set: FieldSet) -> FieldSet {
+fn ownable(kind: &KindInfo, part: ObjectPart, mut set: FieldSet) -> FieldSet {
     match part {
-        Part::Main | Part::Scale => {
+        ObjectPart::Main | ObjectPart::Scale => {
             for name in ["apiVersion", "kind"] {
                 set.children.remove(&set::field(name));
             }
@@ -463,7 +474,7 @@ fn ownable(kind: &KindInfo, part: Part, mut set: FieldSet) -> FieldSet {
                 }
             }
         }
-        Part::Status => {
+        ObjectPart::Status => {
             let status = set::field("status");
             set.children.retain(|key, _| *key == status);
         }
@@ -471,7 +482,7 @@ fn ownable(kind: &KindInfo, part: Part, mut set: FieldSet) -> FieldSet {
     set
 }
 
-fn within(kind: &KindInfo, part: Part, found: Difference) -> Difference {
+fn within(kind: &KindInfo, part: ObjectPart, found: Difference) -> Difference {
     Difference {
         added: ownable(kind, part, found.added),
         modified: ownable(kind, part, found.modified),
@@ -483,7 +494,7 @@ fn within(kind: &KindInfo, part: Part, found: Difference) -> Difference {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use crate::object::apply::{again, set};
+    use crate::object::apply::{apply_fast_path, set};
     use proptest::prelude::*;
 
     fn toys() -> KindInfo {
@@ -491,10 +502,10 @@ mod tests {
     }
 
     /// The long way, whatever the change is.
-    fn tracked(part: Part, old: &Value, new: &Value, writer: Writer<'_>) -> Vec<Value> {
-        let mut managed = Managed::read(&old["metadata"]["managedFields"]).unwrap();
-        let mine = Entry::new(writer.manager, Operation::Update, "example.org/v1", part);
-        update(&mut managed, mine, writer, &Changes::new(&toys(), part, old, new));
+    fn tracked(part: ObjectPart, old: &Value, new: &Value, writer: ApplyManager<'_>) -> Vec<Value> {
+        let mut managed = ManagedFields::read(&old["metadata"]["managedFields"]).unwrap();
+        let mine = ManagedFieldsEntry::new(writer.manager, ManagedOperation::Update, "example.org/v1", part);
+        update(&mut managed, mine, writer, &VersionedChange::new(&toys(), part, old, new));
         managed.write()
     }
 
@@ -530,8 +541,9 @@ mod tests {
             let (mut now, mut short) = (1_700_000_000, 0);
             for (number, (writer, is_status, value, pause)) in writes.into_iter().enumerate() {
                 now += pause;
-                let writer = Writer { manager: ["x", "y", "z"][writer], now: Timestamp::from_second(now).unwrap() };
-                let (part, field) = if is_status { (Part::Status, "status") } else { (Part::Main, "spec") };
+                let now_at = Timestamp::from_second(now).unwrap();
+                let writer = ApplyManager { manager: ["x", "y", "z"][writer], now: now_at };
+                let (part, field) = if is_status { (ObjectPart::Status, "status") } else { (ObjectPart::Main, "spec") };
                 let mut new = object.clone();
                 new[field] = value;
                 let entries = if number == 0 {
@@ -539,10 +551,11 @@ mod tests {
                 } else {
                     let entries = track(&toys(), part, Some(&object), &new, &Value::Null, writer);
                     let toys = toys();
-                    let changes = Changes::new(&toys, part, &object, &new);
-                    let mine = Entry::new(writer.manager, Operation::Update, "example.org/v1", part);
+                    let changes = VersionedChange::new(&toys, part, &object, &new);
+                    let (update, version) = (ManagedOperation::Update, "example.org/v1");
+                    let mine = ManagedFieldsEntry::new(writer.manager, update, version, part);
                     let stored = &object["metadata"]["managedFields"];
-                    short += usize::from(again::entries(stored, &mine, changes.own(), writer.now).is_some());
+                    short += usize::from(apply_fast_path::entries(stored, &mine, changes.own(), writer.now).is_some());
                     prop_assert_eq!(&entries, &tracked(part, &object, &new, writer));
                     entries
                 };

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
-    pub(super) children: BTreeMap<String, Node>,
+    pub(super) children: BTreeMap<String, FieldSetNode>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct FieldSetNode {
     /// The path that ends here is in the set.
     pub(super) member: bool,
     pub(super) below: FieldSet,
@@ -30,7 +30,7 @@ impl FieldSet {
         let mut set = Self::default();
         for (key, below) in value.as_object()? {
             let fields = below.as_object()?;
-            let node = Node {
+            let node = FieldSetNode {
                 member: fields.is_empty() || fields.contains_key(SELF),
                 below: match fields.contains_key(SELF) {
                     true => Self::from_v1(&fields.iter().filter(|(key, _)| *key != SELF).map(cloned).collect())?,
@@ -43,7 +43,7 @@ impl FieldSet {
     }
 
     pub(crate) fn to_v1(&self) -> Value {
-        let below = |node: &Node| {
+        let below = |node: &FieldSetNode| {
             let mut fields = node.below.to_v1();
             if let Value::Object(fields) = &mut fields
                 && node.member
@@ -107,7 +107,8 @@ impl FieldSet {
         let mut both = Self::default();
         for (key, mine) in &self.children {
             let Some(theirs) = other.children.get(key) else { continue };
-            let node = Node { member: mine.member && theirs.member, below: mine.below.intersection(&theirs.below) };
+            let node =
+                FieldSetNode { member: mine.member && theirs.member, below: mine.below.intersection(&theirs.below) };
             if node.member || !node.below.is_empty() {
                 both.children.insert(key.clone(), node);
             }

@@ -6,17 +6,17 @@ use std::cell::OnceCell;
 use serde_json::Value;
 
 use super::{
-    managed::Entry,
+    managed::ManagedFieldsEntry,
     set::FieldSet,
     walk::{self, Difference},
     within,
 };
-use crate::{model::kind::KindInfo, object::terms::Part};
+use crate::{model::kind::KindInfo, object::terms::ObjectPart};
 
 /// How an object became another, in every version.
-pub(super) struct Changes<'a> {
+pub(super) struct VersionedChange<'a> {
     kind: &'a KindInfo,
-    part: Part,
+    part: ObjectPart,
     old: &'a Value,
     new: &'a Value,
     own: Changed,
@@ -32,7 +32,7 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    fn of(kind: &KindInfo, part: Part, found: Difference) -> Self {
+    fn of(kind: &KindInfo, part: ObjectPart, found: Difference) -> Self {
         let found = within(kind, part, found);
         Self { set: found.added.union(&found.modified), removed: found.removed }
     }
@@ -42,8 +42,8 @@ impl Changed {
     }
 }
 
-impl<'a> Changes<'a> {
-    pub(super) fn new(kind: &'a KindInfo, part: Part, old: &'a Value, new: &'a Value) -> Self {
+impl<'a> VersionedChange<'a> {
+    pub(super) fn new(kind: &'a KindInfo, part: ObjectPart, old: &'a Value, new: &'a Value) -> Self {
         let own = Changed::of(kind, part, walk::difference(&kind.fields, old, new));
         let others = kind.versions.iter().map(|version| (version.api_version.clone(), OnceCell::new())).collect();
         Self { kind, part, old, new, own, others }
@@ -66,13 +66,13 @@ impl<'a> Changes<'a> {
 }
 
 /// Fields of an object, named in a version.
-pub(super) struct Named<'a> {
+pub(super) struct VersionedFields<'a> {
     pub(super) api_version: &'a str,
     pub(super) fields: &'a FieldSet,
 }
 
-impl<'a> From<&'a Entry> for Named<'a> {
-    fn from(entry: &'a Entry) -> Self {
+impl<'a> From<&'a ManagedFieldsEntry> for VersionedFields<'a> {
+    fn from(entry: &'a ManagedFieldsEntry) -> Self {
         Self { api_version: &entry.api_version, fields: &entry.fields }
     }
 }
@@ -85,7 +85,12 @@ pub(super) fn are_of_one_version<'a>(kind: &KindInfo, names: impl IntoIterator<I
 /// The object without the fields that somebody applied before (`gone`), except those that are owned
 /// still. Everything is removed first, in the version that names it; then each owner, in the version
 /// that it uses, gets back what is its own.
-pub(super) fn prune(kind: &KindInfo, object: &Value, gone: &Named<'_>, owned: &[Named<'_>]) -> Value {
+pub(super) fn prune(
+    kind: &KindInfo,
+    object: &Value,
+    gone: &VersionedFields<'_>,
+    owned: &[VersionedFields<'_>],
+) -> Value {
     let mut pruned = in_version(kind, gone.api_version, object, |schema, view| {
         walk::remove(schema, view, &walk::with_named_parents(schema, gone.fields));
     });

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::set::{FieldSet, Node, by_keys, by_value, field};
+use super::set::{FieldSet, FieldSetNode, by_keys, by_value, field};
 use crate::model::field_schema::{ListType, Schema};
 
 /// Levels below which a value has one owner: no schema of Kubernetes is as deep, and what is written
@@ -23,20 +23,22 @@ pub(crate) struct Difference {
 }
 
 /// A value as it is owned.
-enum Form<'a> {
+enum OwnedValue<'a> {
     Leaf,
     Object(&'a Map<String, Value>),
     List(Vec<(String, &'a Value)>),
 }
 
-fn form<'a>(schema: &Schema, value: &'a Value, level: usize) -> Form<'a> {
+fn form<'a>(schema: &Schema, value: &'a Value, level: usize) -> OwnedValue<'a> {
     if level >= LEVELS_MAX {
-        return Form::Leaf;
+        return OwnedValue::Leaf;
     }
     match (schema, value) {
-        (Schema::Any | Schema::Object(_), Value::Object(map)) => Form::Object(map),
-        (Schema::List(_, list_type), Value::Array(items)) => keyed(list_type, items).map_or(Form::Leaf, Form::List),
-        _ => Form::Leaf,
+        (Schema::Any | Schema::Object(_), Value::Object(map)) => OwnedValue::Object(map),
+        (Schema::List(_, list_type), Value::Array(items)) => {
+            keyed(list_type, items).map_or(OwnedValue::Leaf, OwnedValue::List)
+        }
+        _ => OwnedValue::Leaf,
     }
 }
 
@@ -63,14 +65,14 @@ fn field_schema<'a>(schema: &'a Schema, name: &str) -> (&'a Schema, bool) {
 
 /// The paths that an applied object sets: what has a value, not what leads there.
 pub(crate) fn paths_of(schema: &Schema, object: &Value) -> FieldSet {
-    let mut root = Node::default();
+    let mut root = FieldSetNode::default();
     leaves(schema, object, 0, &mut root);
     root.below
 }
 
-fn leaves(schema: &Schema, value: &Value, level: usize, node: &mut Node) {
+fn leaves(schema: &Schema, value: &Value, level: usize, node: &mut FieldSetNode) {
     let mut child = |key: String, schema: &Schema, value: &Value, member: bool| {
-        let mut below = Node::default();
+        let mut below = FieldSetNode::default();
         leaves(schema, value, level + 1, &mut below);
         below.member |= member;
         if below.member || !below.below.is_empty() {
@@ -78,15 +80,15 @@ fn leaves(schema: &Schema, value: &Value, level: usize, node: &mut Node) {
         }
     };
     match form(schema, value, level) {
-        Form::Leaf => node.member = true,
-        Form::Object(map) => {
+        OwnedValue::Leaf => node.member = true,
+        OwnedValue::Object(map) => {
             for (name, value) in map {
                 let (schema, named) = field_schema(schema, name);
                 let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
                 child(field(name), schema, value, empty || !named);
             }
         }
-        Form::List(items) => items.into_iter().for_each(|(key, item)| child(key, schema.item(), item, true)),
+        OwnedValue::List(items) => items.into_iter().for_each(|(key, item)| child(key, schema.item(), item, true)),
     }
 }
 
@@ -102,16 +104,20 @@ fn compare(schema: &Schema, old: Option<&Value>, new: Option<&Value>, path: &mut
     }
     let forms = (old.map(|old| form(schema, old, path.len())), new.map(|new| form(schema, new, path.len())));
     match forms {
-        (Some(Form::Object(old)), Some(Form::Object(new))) if !(old.is_empty() && new.is_empty()) => {
+        (Some(OwnedValue::Object(old)), Some(OwnedValue::Object(new))) if !(old.is_empty() && new.is_empty()) => {
             compare_fields(schema, old, new, path, found);
         }
-        (Some(Form::List(old)), Some(Form::List(new))) if !(old.is_empty() && new.is_empty()) => {
+        (Some(OwnedValue::List(old)), Some(OwnedValue::List(new))) if !(old.is_empty() && new.is_empty()) => {
             compare_items(schema, old, new, path, found);
         }
-        (None, Some(Form::Object(new))) if !new.is_empty() => compare_fields(schema, &Map::new(), new, path, found),
-        (Some(Form::Object(old)), None) if !old.is_empty() => compare_fields(schema, old, &Map::new(), path, found),
-        (None, Some(Form::List(new))) if !new.is_empty() => compare_items(schema, Vec::new(), new, path, found),
-        (Some(Form::List(old)), None) if !old.is_empty() => compare_items(schema, old, Vec::new(), path, found),
+        (None, Some(OwnedValue::Object(new))) if !new.is_empty() => {
+            compare_fields(schema, &Map::new(), new, path, found)
+        }
+        (Some(OwnedValue::Object(old)), None) if !old.is_empty() => {
+            compare_fields(schema, old, &Map::new(), path, found)
+        }
+        (None, Some(OwnedValue::List(new))) if !new.is_empty() => compare_items(schema, Vec::new(), new, path, found),
+        (Some(OwnedValue::List(old)), None) if !old.is_empty() => compare_items(schema, old, Vec::new(), path, found),
         (Some(_), Some(_)) => {
             // Forms that have nothing in common: what was inside is gone, what is inside is new.
             descend_only(schema, old, None, path, found);
@@ -137,10 +143,10 @@ fn descend_only(
 ) {
     let level = path.len();
     match (old.map(|old| form(schema, old, level)), new.map(|new| form(schema, new, level))) {
-        (Some(Form::Object(old)), None) => compare_fields(schema, old, &Map::new(), path, found),
-        (None, Some(Form::Object(new))) => compare_fields(schema, &Map::new(), new, path, found),
-        (Some(Form::List(old)), None) => compare_items(schema, old, Vec::new(), path, found),
-        (None, Some(Form::List(new))) => compare_items(schema, Vec::new(), new, path, found),
+        (Some(OwnedValue::Object(old)), None) => compare_fields(schema, old, &Map::new(), path, found),
+        (None, Some(OwnedValue::Object(new))) => compare_fields(schema, &Map::new(), new, path, found),
+        (Some(OwnedValue::List(old)), None) => compare_items(schema, old, Vec::new(), path, found),
+        (None, Some(OwnedValue::List(new))) => compare_items(schema, Vec::new(), new, path, found),
         _ => {}
     }
 }
@@ -190,7 +196,7 @@ pub(crate) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Value {
 fn merge_at(schema: &Schema, live: Option<&Value>, applied: &Value, level: usize) -> Value {
     let Some(live) = live else { return applied.clone() };
     match (form(schema, live, level), form(schema, applied, level)) {
-        (Form::Object(live), Form::Object(applied)) => {
+        (OwnedValue::Object(live), OwnedValue::Object(applied)) => {
             let mut merged = live.clone();
             for (name, value) in applied {
                 let value = merge_at(field_schema(schema, name).0, live.get(name), value, level + 1);
@@ -198,10 +204,12 @@ fn merge_at(schema: &Schema, live: Option<&Value>, applied: &Value, level: usize
             }
             Value::Object(merged)
         }
-        (Form::List(live), Form::List(applied)) => Value::Array(merge_items(schema, &live, &applied, level)),
+        (OwnedValue::List(live), OwnedValue::List(applied)) => {
+            Value::Array(merge_items(schema, &live, &applied, level))
+        }
         // An explicit null says nothing about what is inside.
-        (Form::Object(map), Form::Leaf) if applied.is_null() && !map.is_empty() => live.clone(),
-        (Form::List(list), Form::Leaf) if applied.is_null() && !list.is_empty() => live.clone(),
+        (OwnedValue::Object(map), OwnedValue::Leaf) if applied.is_null() && !map.is_empty() => live.clone(),
+        (OwnedValue::List(list), OwnedValue::Leaf) if applied.is_null() && !list.is_empty() => live.clone(),
         _ => applied.clone(),
     }
 }
@@ -243,8 +251,8 @@ fn remove_at(schema: &Schema, value: &mut Value, gone: &FieldSet, level: usize) 
     let empty =
         |value: &Value| value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
     let keys: Option<Vec<String>> = match form(schema, value, level) {
-        Form::List(items) => Some(items.into_iter().map(|(key, _)| key).collect()),
-        Form::Leaf | Form::Object(_) => None,
+        OwnedValue::List(items) => Some(items.into_iter().map(|(key, _)| key).collect()),
+        OwnedValue::Leaf | OwnedValue::Object(_) => None,
     };
     match (value, keys) {
         (Value::Object(map), _) => {
@@ -284,7 +292,7 @@ pub(crate) fn with_named_parents(schema: &Schema, set: &FieldSet) -> FieldSet {
             Some(name) => field_schema(schema, name),
             None => (schema.item(), false),
         };
-        let grown = Node {
+        let grown = FieldSetNode {
             member: node.member || (named && !node.below.is_empty()),
             below: with_named_parents(below, &node.below),
         };

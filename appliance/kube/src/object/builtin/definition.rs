@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{
     kind::KindInfo,
-    kind_parts::{Admitted, Cell, Column, Writers},
+    kind_parts::{AdmittedObject, Cell, PrinterColumn, Writers},
     registry::Registry,
     schema::{object, text, texts},
 };
@@ -22,7 +22,7 @@ pub(crate) fn custom_resource_definition() -> KindInfo {
         writers: Writers::ControllersButLabels,
         description: "A kind that this server has beside Kubernetes' own.",
         schema: Arc::new(schema()),
-        columns: vec![Column {
+        columns: vec![PrinterColumn {
             name: "Created At",
             column_type: "string",
             description: "When the server first had the kind",
@@ -38,7 +38,7 @@ pub(crate) fn custom_resource_definition() -> KindInfo {
                 value[part] = old[part].clone();
             }
         }
-        Ok(Admitted::default())
+        Ok(AdmittedObject::default())
     })
 }
 
@@ -139,7 +139,7 @@ fn version_value(kind: &KindInfo) -> Value {
 }
 
 /// A computed cell has no path, so no definition can name it.
-fn column(column: &Column) -> Option<Value> {
+fn column(column: &PrinterColumn) -> Option<Value> {
     let Cell::Path(path) = column.cell else { return None };
     let mut value = json!({ "name": column.name, "type": column.column_type, "jsonPath": path });
     if !column.description.is_empty() {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::column;
-use crate::model::kind_parts::{Cell, Column};
+use crate::model::kind_parts::{Cell, PrinterColumn};
 
 /// A field has another name in the newer group.
 const OBJECT: [&str; 2] = ["/involvedObject", "/regarding"];
@@ -15,9 +15,10 @@ const COMPONENT: [&str; 4] =
     ["/source/component", "/deprecatedSource/component", "/reportingComponent", "/reportingController"];
 const INSTANCE: [&str; 3] = ["/source/host", "/deprecatedSource/host", "/reportingInstance"];
 
-pub(super) fn columns() -> Vec<Column> {
-    let of = |name, column_type, compute| Column { cell: Cell::Computed(compute), ..column(name, column_type, "") };
-    let wide = |name, column_type, compute| Column { priority: 1, ..of(name, column_type, compute) };
+pub(super) fn columns() -> Vec<PrinterColumn> {
+    let of =
+        |name, column_type, compute| PrinterColumn { cell: Cell::Computed(compute), ..column(name, column_type, "") };
+    let wide = |name, column_type, compute| PrinterColumn { priority: 1, ..of(name, column_type, compute) };
     vec![
         of("Last Seen", "date", last_seen),
         column("Type", "string", ".type"),
@@ -28,7 +29,7 @@ pub(super) fn columns() -> Vec<Column> {
         of("Message", "string", |event| json!(text(event, &["/message", "/note"]).trim())),
         wide("First Seen", "date", |event| time(event, &LAST[2..])),
         wide("Count", "string", count),
-        Column { priority: 1, ..column("Name", "string", ".metadata.name") },
+        PrinterColumn { priority: 1, ..column("Name", "string", ".metadata.name") },
     ]
 }
 

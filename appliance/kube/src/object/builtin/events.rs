@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::{event_columns, schemas, shaped};
 use crate::model::{
-    convert::Conversion,
+    convert::VersionConversion,
     kind::KindInfo,
-    kind_parts::{Admitted, NameRule},
+    kind_parts::{AdmittedObject, NameRule},
 };
 
 /// Names of events.k8s.io and what the same is called in the older form.
@@ -64,7 +64,7 @@ pub(super) fn new_event() -> KindInfo {
         ],
         columns: event_columns::columns(),
         stored_at: Some(("", "events")),
-        conversion: Some(Conversion {
+        conversion: Some(VersionConversion {
             to_stored: |event| renamed(event, |(new, old)| (new, old)),
             from_stored: |event| renamed(event, |(new, old)| (old, new)),
             annotation: "",
@@ -113,8 +113,8 @@ fn renamed(
     all.filter_map(|(from, to)| Some((to.to_owned(), event.get(from)?.clone()))).collect()
 }
 
-fn admitted(causes: Vec<Cause>) -> Result<Admitted, Vec<Cause>> {
-    if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
+fn admitted(causes: Vec<Cause>) -> Result<AdmittedObject, Vec<Cause>> {
+    if causes.is_empty() { Ok(AdmittedObject::default()) } else { Err(causes) }
 }
 
 /// An event is in the namespace of its object; one of an object in none is in `default`.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{AGE, column, shaped};
 use crate::model::{
-    convert::Conversion,
+    convert::VersionConversion,
     kind::KindInfo,
     kind_parts::Writers,
     schema::{object, text},
@@ -35,7 +35,7 @@ pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String,
         selectable: &["status.phase"],
         columns: vec![column("Status", "string", ".status.phase"), AGE],
         stored_at: Some(stored),
-        conversion: Some(Conversion {
+        conversion: Some(VersionConversion {
             // Nobody writes one.
             to_stored: |_| Map::new(),
             from_stored: body,

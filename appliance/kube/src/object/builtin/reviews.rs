@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{
     kind::KindInfo,
-    kind_parts::Review,
+    kind_parts::ReviewKind,
     schema::{boolean, object, text, texts},
 };
 
@@ -17,16 +17,16 @@ pub(crate) fn kinds() -> [KindInfo; 6] {
         AUTHORIZATION,
         "LocalSubjectAccessReview",
         "localsubjectaccessreviews",
-        Review::LocalSubjectAccess,
+        ReviewKind::LocalSubjectAccess,
         others_schema(),
     );
     [
-        kind(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", Review::Access, access_schema()),
-        kind(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", Review::Rules, rules_schema()),
-        kind(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", Review::SubjectAccess, others_schema()),
+        kind(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", ReviewKind::Access, access_schema()),
+        kind(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", ReviewKind::Rules, rules_schema()),
+        kind(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", ReviewKind::SubjectAccess, others_schema()),
         KindInfo { namespaced: true, ..local },
-        kind(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", Review::Subject, subject_schema()),
-        kind(AUTHENTICATION, "TokenReview", "tokenreviews", Review::Token, token_schema()),
+        kind(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", ReviewKind::Subject, subject_schema()),
+        kind(AUTHENTICATION, "TokenReview", "tokenreviews", ReviewKind::Token, token_schema()),
     ]
 }
 
@@ -34,7 +34,7 @@ fn kind(
     group: &'static str,
     name: &'static str,
     plural: &'static str,
-    review: Review,
+    review: ReviewKind,
     (description, schema): (&'static str, Value),
 ) -> KindInfo {
     KindInfo {

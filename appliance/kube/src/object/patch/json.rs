@@ -27,7 +27,7 @@ impl Operations {
         if list.len() > OPERATIONS_MAX {
             let text =
                 format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}", list.len());
-            return Err(Status::plain(413, "RequestEntityTooLarge", format!("Request entity too large: {text}")));
+            return Err(Status::with_reason(413, "RequestEntityTooLarge", format!("Request entity too large: {text}")));
         }
         list.into_iter().map(operation).collect::<Result<_, _>>().map(Self)
     }
@@ -38,7 +38,7 @@ impl Operations {
             visited = visited.saturating_add(moved_by(object, operation));
             if visited > VISITED_MAX {
                 let text = "Request entity too large: the operations of the patch move too much";
-                return Err(Status::plain(413, "RequestEntityTooLarge", text));
+                return Err(Status::with_reason(413, "RequestEntityTooLarge", text));
             }
             match operation {
                 // Clients say so that a field must be absent; the RFC and the crate refuse it.

@@ -12,7 +12,7 @@ pub(crate) use merge::merge_patch;
 use serde_json::Value;
 
 use crate::{
-    codec::json::Document,
+    codec::json::JsonDocument,
     model::{kind::KindInfo, status::Status},
     object::apply::APPLY,
 };
@@ -38,7 +38,11 @@ impl Patch {
     }
 
     /// The same with the document that it was, of which the value is taken.
-    pub(crate) fn read(kind: &KindInfo, media_type: Option<&str>, bytes: &[u8]) -> Result<(Self, Document), Status> {
+    pub(crate) fn read(
+        kind: &KindInfo,
+        media_type: Option<&str>,
+        bytes: &[u8],
+    ) -> Result<(Self, JsonDocument), Status> {
         let make: fn(Value) -> Result<Self, Status> = match media_type {
             Some(JSON) => |value| json::Operations::parse(value).map(Self::Json),
             Some(MERGE) => |value| object(value).map(Self::Merge),

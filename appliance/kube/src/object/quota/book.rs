@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use firesteel_store::{Allowance, AllowanceScope, GroupResource, Measure, Range, Revision, Store};
+use firesteel_store::{AllowanceScope, GroupResource, ListRange, Measure, QuotaAllowance, Revision, Store};
 
-use super::Limited;
+use super::QuotaSubject;
 use crate::{
     model::{kind_parts::Writers, namespace_quota::NamespaceQuota, registry::Registry, status::Status},
     object::{store_errors, stored},
@@ -51,7 +51,7 @@ impl QuotaBook {
         store: &Store,
         namespace: &str,
         default: Option<&NamespaceQuota>,
-    ) -> Result<Vec<Allowance>, Status> {
+    ) -> Result<Vec<QuotaAllowance>, Status> {
         let quotas = self.quotas_of(store, namespace).await?;
         let is_set = |word: &String| quotas.iter().any(|quota| quota.hard.contains_key(word));
         let own = quotas.iter().flat_map(|quota| quota.hard.iter().map(move |limit| (quota, limit)));
@@ -61,15 +61,15 @@ impl QuotaBook {
     }
 
     /// What a word of a quota allows.
-    pub(super) fn allowance(&self, quota: &str, word: &str, most: u64) -> Option<Allowance> {
-        let (measure, scope) = match Limited::of(word)? {
-            Limited::Kind(kind) => (Measure::Objects, AllowanceScope::Only(kind)),
-            Limited::All(Measure::Objects) => {
+    pub(super) fn allowance(&self, quota: &str, word: &str, most: u64) -> Option<QuotaAllowance> {
+        let (measure, scope) = match QuotaSubject::of(word)? {
+            QuotaSubject::Kind(kind) => (Measure::Objects, AllowanceScope::Only(kind)),
+            QuotaSubject::All(Measure::Objects) => {
                 (Measure::Objects, AllowanceScope::AllBut(self.uncounted_objects.clone()))
             }
-            Limited::All(Measure::Bytes) => (Measure::Bytes, AllowanceScope::AllBut(self.uncounted.clone())),
+            QuotaSubject::All(Measure::Bytes) => (Measure::Bytes, AllowanceScope::AllBut(self.uncounted.clone())),
         };
-        Some(Allowance { quota: quota.to_owned(), word: word.to_owned(), measure, scope, most })
+        Some(QuotaAllowance { quota: quota.to_owned(), word: word.to_owned(), measure, scope, most })
     }
 
     async fn quotas_of(&self, store: &Store, namespace: &str) -> Result<Arc<[NamespaceQuota]>, Status> {
@@ -78,7 +78,7 @@ impl QuotaBook {
         if let Some(known) = known.filter(|known| known.at >= changed) {
             return Ok(known.quotas);
         }
-        let range = Range { namespace: Some(namespace), ..Range::all(&self.quotas) };
+        let range = ListRange { namespace: Some(namespace), ..ListRange::all(&self.quotas) };
         let page = store.page(range, QUOTAS_MAX).await.map_err(store_errors::read_failed)?;
         if page.remaining > 0 {
             tracing::warn!(namespace, "a namespace has more than {QUOTAS_MAX} quotas: only the first of them limit it");

@@ -21,7 +21,7 @@ use firesteel_kube_types::Cause;
 use firesteel_store::{GroupResource, Measure};
 use serde_json::{Map, Value, json};
 
-use crate::model::kind_parts::Admitted;
+use crate::model::kind_parts::AdmittedObject;
 
 pub const OBJECTS: &str = "firesteel.dev/objects";
 pub const BYTES: &str = "firesteel.dev/bytes";
@@ -34,12 +34,12 @@ const WORDS_MAX: usize = 128;
 
 /// What a word limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Limited {
+pub(crate) enum QuotaSubject {
     Kind(GroupResource),
     All(Measure),
 }
 
-impl Limited {
+impl QuotaSubject {
     /// Nothing, where this server does not have what the word is about.
     pub(crate) fn of(word: &str) -> Option<Self> {
         if word == OBJECTS {
@@ -62,7 +62,7 @@ impl NamespaceQuota {
         let is_scoped = ["scopes", "scopeSelector"].iter().any(|field| is_said(&object["spec"][field]));
         let hard = object["spec"]["hard"].as_object().filter(|_| !is_scoped);
         let limit = |(word, most): (&String, &Value)| {
-            Limited::of(word)?;
+            QuotaSubject::of(word)?;
             Some((word.clone(), most.as_str().and_then(quantity)?))
         };
         Self { name: name.to_owned(), hard: hard.into_iter().flatten().filter_map(limit).collect() }
@@ -110,15 +110,15 @@ pub(crate) fn say_as_texts(object: &mut Value) {
 }
 
 /// Checks what is limited here, and says what is not.
-pub(crate) fn admit(object: &Value) -> Result<Admitted, Vec<Cause>> {
-    let (mut admitted, mut causes) = (Admitted::default(), Vec::new());
+pub(crate) fn admit(object: &Value) -> Result<AdmittedObject, Vec<Cause>> {
+    let (mut admitted, mut causes) = (AdmittedObject::default(), Vec::new());
     let hard = object["spec"]["hard"].as_object();
     if hard.is_some_and(|hard| hard.len() > WORDS_MAX) {
         return Err(vec![Cause::forbidden("spec.hard", &format!("a quota has at most {WORDS_MAX} limits"))]);
     }
     for (word, most) in hard.into_iter().flatten() {
         let field = format!("spec.hard[{word}]");
-        if Limited::of(word).is_none() {
+        if QuotaSubject::of(word).is_none() {
             admitted.warnings.push(format!("{field}: this server has none of it, and limits nothing"));
         } else if most.as_str().and_then(quantity).is_none() {
             causes.push(Cause::invalid_json(&field, most, "must be a whole number, such as 5, 10k or 16Mi"));
@@ -159,19 +159,19 @@ mod tests {
 
     #[test]
     fn words_are_those_of_kubernetes_and_two_of_our_own() {
-        let kind = |group, plural| Some(Limited::Kind(GroupResource::new(group, plural)));
+        let kind = |group, plural| Some(QuotaSubject::Kind(GroupResource::new(group, plural)));
         for (word, limited) in [
             ("count/configmaps", kind("", "configmaps")),
             ("configmaps", kind("", "configmaps")),
             ("count/hostclaims.metal3.io", kind("metal3.io", "hostclaims")),
             ("count/events.events.k8s.io", kind("", "events")),
-            (OBJECTS, Some(Limited::All(Measure::Objects))),
-            (BYTES, Some(Limited::All(Measure::Bytes))),
+            (OBJECTS, Some(QuotaSubject::All(Measure::Objects))),
+            (BYTES, Some(QuotaSubject::All(Measure::Bytes))),
             ("requests.cpu", None),
             ("pods", None),
             ("count/", None),
         ] {
-            assert_eq!(Limited::of(word), limited, "{word}");
+            assert_eq!(QuotaSubject::of(word), limited, "{word}");
         }
     }
 

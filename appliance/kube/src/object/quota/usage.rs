@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     model::{namespace_quota::NamespaceQuota, status::Status},
-    object::{client::Objects, core::Core, terms::Part},
+    object::{client::Objects, core::Core, terms::ObjectPart},
 };
 
 /// Writes the status of each quota of which another is shown.
@@ -22,7 +22,7 @@ pub async fn show(core: &Core) -> Result<(), Status> {
             continue;
         }
         let write = |object: &mut Value| object["status"] = status.clone();
-        objects.modify(text("namespace"), text("name"), Part::Status, write).await?;
+        objects.modify(text("namespace"), text("name"), ObjectPart::Status, write).await?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 pub(super) fn encode(document: &Value) -> Vec<u8> {
-    let mut message = Message::default();
+    let mut message = GnosticMessage::default();
     message.text(1, &document["swagger"]);
     message.message(2, |info| {
         info.text(1, &document["info"]["title"]);
@@ -25,9 +25,9 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
 
 /// A message in the making.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct GnosticMessage(Vec<u8>);
 
-impl Message {
+impl GnosticMessage {
     fn varint(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(u8::try_from(number & 0x7f).unwrap_or(0) | 0x80);
@@ -87,7 +87,7 @@ fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-fn schema(message: &mut Message, value: &Value) {
+fn schema(message: &mut GnosticMessage, value: &Value) {
     message.text(1, &value["$ref"]);
     message.text(2, &value["format"]);
     message.text(4, &value["description"]);
@@ -111,7 +111,7 @@ fn schema(message: &mut Message, value: &Value) {
     message.extensions(31, value);
 }
 
-fn path_item(message: &mut Message, value: &Value) {
+fn path_item(message: &mut GnosticMessage, value: &Value) {
     for (field, method) in [(2, "get"), (3, "put"), (4, "post"), (5, "delete"), (8, "patch")] {
         if value[method].is_object() {
             message.message(field, |inner| operation(inner, &value[method]));
@@ -120,7 +120,7 @@ fn path_item(message: &mut Message, value: &Value) {
     parameters(message, 9, &value["parameters"]);
 }
 
-fn operation(message: &mut Message, value: &Value) {
+fn operation(message: &mut GnosticMessage, value: &Value) {
     message.text(5, &value["operationId"]);
     message.texts(6, &value["produces"]);
     message.texts(7, &value["consumes"]);
@@ -138,7 +138,7 @@ fn operation(message: &mut Message, value: &Value) {
     message.extensions(13, value);
 }
 
-fn parameters(message: &mut Message, field: u64, values: &Value) {
+fn parameters(message: &mut GnosticMessage, field: u64, values: &Value) {
     for parameter in values.as_array().into_iter().flatten() {
         message.message(field, |item| {
             item.message(1, |either| match parameter["in"].as_str() {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn bytes_are_as_gnostic_defines_them() {
-        let mut message = Message::default();
+        let mut message = GnosticMessage::default();
         schema(
             &mut message,
             &json!({ "type": "object", "required": ["a"], "properties": { "a": { "$ref": "#/definitions/b" } }, "x-c": ["d"] }),
@@ -187,7 +187,7 @@ mod tests {
         expected.extend(br#"["d"]"#);
         assert_eq!(message.0, expected);
         let long = json!("x".repeat(300));
-        let mut message = Message::default();
+        let mut message = GnosticMessage::default();
         message.text(1, &long);
         assert_eq!((message.0.len(), &message.0[..3]), (303, &[0x0a, 0xac, 0x02][..]));
     }

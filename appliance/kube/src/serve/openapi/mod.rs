@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     model::{kind::KindInfo, registry::Registry},
     object::scale,
-    serve::document::Document,
+    serve::document::OpenApiDocument,
 };
 
 /// Where the schemas of a v3 document are, as references name the place.
@@ -30,10 +30,10 @@ const SCHEMAS: &str = "#/components/schemas/";
 #[derive(Debug)]
 pub(crate) struct Documents {
     /// By their paths below `/openapi/v3/`, as in "apis/metal3.io/v1alpha1".
-    v3: BTreeMap<String, Document>,
-    v3_index: Document,
-    v2_json: Document,
-    v2_protobuf: Document,
+    v3: BTreeMap<String, OpenApiDocument>,
+    v3_index: OpenApiDocument,
+    v2_json: OpenApiDocument,
+    v2_protobuf: OpenApiDocument,
 }
 
 impl Documents {
@@ -48,8 +48,10 @@ impl Documents {
             })
             .collect();
         let v2 = swagger::document(parts.iter().map(|(_, document)| document));
-        let v3: BTreeMap<String, Document> =
-            parts.into_iter().map(|(path, value)| (path, Document::new(value.to_string().into_bytes()))).collect();
+        let v3: BTreeMap<String, OpenApiDocument> = parts
+            .into_iter()
+            .map(|(path, value)| (path, OpenApiDocument::new(value.to_string().into_bytes())))
+            .collect();
         let paths: Map<String, Value> = v3
             .iter()
             .map(|(path, document)| {
@@ -58,23 +60,23 @@ impl Documents {
             })
             .collect();
         Self {
-            v3_index: Document::new(json!({ "paths": paths }).to_string().into_bytes()),
-            v2_protobuf: Document::new(gnostic::encode(&v2)),
-            v2_json: Document::new(v2.to_string().into_bytes()),
+            v3_index: OpenApiDocument::new(json!({ "paths": paths }).to_string().into_bytes()),
+            v2_protobuf: OpenApiDocument::new(gnostic::encode(&v2)),
+            v2_json: OpenApiDocument::new(v2.to_string().into_bytes()),
             v3,
         }
     }
 
-    pub(crate) fn index(&self) -> &Document {
+    pub(crate) fn index(&self) -> &OpenApiDocument {
         &self.v3_index
     }
 
     /// `path` as in "apis/metal3.io/v1alpha1".
-    pub(crate) fn v3(&self, path: &str) -> Option<&Document> {
+    pub(crate) fn v3(&self, path: &str) -> Option<&OpenApiDocument> {
         self.v3.get(path)
     }
 
-    pub(crate) fn v2(&self, protobuf: bool) -> &Document {
+    pub(crate) fn v2(&self, protobuf: bool) -> &OpenApiDocument {
         if protobuf { &self.v2_protobuf } else { &self.v2_json }
     }
 }
@@ -192,7 +194,7 @@ mod tests {
         Registry::new(builtin::kinds().into_iter().chain([toy]))
     }
 
-    fn read(document: &Document) -> Value {
+    fn read(document: &OpenApiDocument) -> Value {
         serde_json::from_slice(&document.bytes).unwrap()
     }
 

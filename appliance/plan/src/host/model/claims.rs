@@ -4,7 +4,7 @@ use firesteel_resources::host_journal::Claimant;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::host::model::power_cut::Cut;
+use crate::host::model::power_cut::PowerCut;
 
 /// An attempt that more than one machine claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Claimants {
     pub until: Timestamp,
     /// The power-off that is to settle it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
+    pub cut: Option<PowerCut>,
     /// Why a person decides; absent while the BMC settles it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,

@@ -20,24 +20,24 @@ use crate::{
 /// that follow from it ([`crate::boot_entry`], [`crate::current_plan`]), and only then runs the
 /// effects.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct HostStep {
     pub memory: HostMemory,
-    pub effects: Vec<Effect>,
+    pub effects: Vec<HostEffect>,
     /// Step again after this long at the latest; zero means at once. `None`: when something changes.
     pub wake: Option<SignedDuration>,
-    pub reason: Reason,
-    pub events: Vec<Event>,
+    pub reason: HostReason,
+    pub events: Vec<HostEvent>,
 }
 
 /// Why the host is where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct HostReason {
     pub text: String,
     /// The source line that decided.
     pub location: &'static Location<'static>,
 }
 
-impl Reason {
+impl HostReason {
     #[track_caller]
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: bounded(text.into()), location: Location::caller() }
@@ -58,20 +58,20 @@ pub(crate) fn bounded(mut text: String) -> String {
 
 /// For the object's event list and the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub kind: EventKind,
+pub struct HostEvent {
+    pub kind: EventSeverity,
     pub reason: EventReason,
     pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
+pub enum EventSeverity {
     Normal,
     Warning,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum HostEffect {
     AddFinalizer,
     /// Lets the object go.
     RemoveFinalizer,

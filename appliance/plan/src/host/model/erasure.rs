@@ -1,15 +1,15 @@
-//! What is kept of an erasure until its end is known, and what it came to: see [`crate::host::rules::wiped`].
+//! What is kept of an erasure until its end is known, and what it came to: see [`crate::host::rules::erasure_end`].
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskIdentity, Method};
+use crate::disk::{CleaningMethod, DiskIdentity};
 
 /// What receipts say was erased, and the words for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Erased {
-    pub method: Method,
+pub struct ErasureSummary {
+    pub method: CleaningMethod,
     pub disks: Vec<DiskIdentity>,
     /// No disk that could be cleaned is left out.
     pub is_all: bool,
@@ -24,12 +24,12 @@ pub struct Erased {
 /// An erasure that claims a grade and whose end is not seen yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wipe {
+pub struct PendingErasure {
     pub attempt: u64,
     /// The plan by which the agent switches the host off; the newest one where it need not.
     pub plan: u32,
     pub since: Timestamp,
-    pub erased: Erased,
+    pub erased: ErasureSummary,
     /// When the BMC was last asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Timestamp>,
@@ -41,7 +41,7 @@ pub struct Wipe {
     pub accepted_at: Option<Timestamp>,
 }
 
-impl Wipe {
+impl PendingErasure {
     /// Names the erasure, for the request that accepts it.
     #[must_use]
     pub fn mark(&self) -> String {

@@ -6,7 +6,7 @@ use crate::host::model::{memory::work::IssuedPlan, orders::PlanKind};
 
 /// The limits in force. Tests and slow (emulated) machines set others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HostTimeouts {
     /// Power-on to hello. Large servers test their memory for up to 15 minutes; upstream tries a
     /// boot again after 1200 s.
     pub hello: SignedDuration,
@@ -80,7 +80,7 @@ pub struct Limits {
     pub delete_failures_max: u32,
 }
 
-impl Default for Limits {
+impl Default for HostTimeouts {
     fn default() -> Self {
         Self {
             hello: SignedDuration::from_secs(1200),
@@ -117,7 +117,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl HostTimeouts {
     /// How long an agent that has this plan may say nothing.
     #[must_use]
     pub fn quiet_with(&self, issued: Option<&IssuedPlan>) -> SignedDuration {

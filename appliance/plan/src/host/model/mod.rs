@@ -4,9 +4,9 @@
 pub(crate) mod claims;
 pub(crate) mod effect;
 pub(crate) mod erasure;
+pub(crate) mod inputs;
 pub(crate) mod known_identity;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod orders;
 pub(crate) mod power_cut;
-pub(crate) mod seen;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskIdentity, Method, NextOwner};
+use crate::disk::{CleaningMethod, DiskIdentity, NextOwner};
 
 /// One call to the BMC. The ticket names it: an outcome is of the call with the same ticket, and a
 /// ticket that ran or runs in this process is not run again.
@@ -73,11 +73,11 @@ impl PlanKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ErasePlan {
-    pub method: Method,
+    pub method: CleaningMethod,
     pub disks: Vec<DiskIdentity>,
     /// For whom it is: what is erased for another owner is not erased any more once the host stays its owner's.
     /// A plan that does not say counts as one for another owner, so that it is rather stopped than finished.
-    #[serde(default = "another")]
+    #[serde(default = "default_next_owner")]
     pub next: NextOwner,
     /// Volumes and arrays that bear these names are the host's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,7 +90,7 @@ pub struct ErasePlan {
     pub named: Vec<DiskIdentity>,
 }
 
-fn another() -> NextOwner {
+fn default_next_owner() -> NextOwner {
     NextOwner::Another
 }
 

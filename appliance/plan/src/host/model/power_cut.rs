@@ -1,4 +1,4 @@
-//! A cut of the power, and what is kept of it: see [`crate::host::rules::cut`].
+//! A cut of the power, and what is kept of it: see [`crate::host::rules::power_cut`].
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A cut of the power that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cut {
+pub struct PowerCut {
     pub since: Timestamp,
     /// Cuts before this one, after which the host was on again.
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Cut {
     pub unseen: Option<String>,
 }
 
-impl Cut {
+impl PowerCut {
     pub(crate) fn new(since: Timestamp, rounds: u32) -> Self {
         Self { since, tries: 0, rounds, is_ordered: false, asked_at: None, off_at: None, unseen: None }
     }
@@ -50,7 +50,7 @@ pub struct CleanBoot {
     pub rounds: u32,
     /// Whether the boot has used its override up; absent until that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub once: Option<Once>,
+    pub once: Option<OverrideUse>,
     /// Since when the BMC fails at a look on which the proof hangs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blind_since: Option<Timestamp>,
@@ -66,10 +66,10 @@ impl CleanBoot {
 
     /// Says what was not seen; empty where all was.
     #[must_use]
-    pub fn unheld(&self) -> Vec<String> {
+    pub fn missing_evidence(&self) -> Vec<String> {
         let unread = match &self.once {
-            Some(Once::UsedUp) => None,
-            Some(Once::Unread(why)) => Some(why.as_str()),
+            Some(OverrideUse::UsedUp) => None,
+            Some(OverrideUse::Unread(why)) => Some(why.as_str()),
             None => Some("it was not looked at"),
         };
         let reset = self.reset_accepted.as_ref().map(|why| match self.off_at {
@@ -84,7 +84,7 @@ impl CleanBoot {
 /// What is known of an override for one boot, after that boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", content = "why", rename_all = "camelCase")]
-pub enum Once {
+pub enum OverrideUse {
     UsedUp,
     /// Nothing that would prove it, and why.
     Unread(String),

@@ -1,11 +1,11 @@
 //! What follows from the stored memory and is published before anything acts on it: what a boot
 //! of the host gets, and which plan its agent runs.
 
-use crate::host::model::memory::{HostMemory, State, work::IssuedPlan};
+use crate::host::model::memory::{HostMemory, HostState, work::IssuedPlan};
 
 /// What a client with one of [`HostMemory::macs`] gets when it netboots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BootEntry {
+pub enum HostBootEntry {
     /// The agent, with a sealed token for this attempt.
     Agent { attempt: u64 },
     /// Nothing yet: it waits and asks again.
@@ -19,31 +19,31 @@ pub enum BootEntry {
 }
 
 #[must_use]
-pub fn boot_entry(memory: &HostMemory) -> BootEntry {
+pub fn boot_entry(memory: &HostMemory) -> HostBootEntry {
     match &memory.state {
-        State::New => BootEntry::Discovery,
-        State::Unmanaged
-        | State::Registering
-        | State::Inspecting
-        | State::Preparing
-        | State::Provisioning
-        | State::Deprovisioning
+        HostState::New => HostBootEntry::Discovery,
+        HostState::Unmanaged
+        | HostState::Registering
+        | HostState::Inspecting
+        | HostState::Preparing
+        | HostState::Provisioning
+        | HostState::Deprovisioning
             if memory.detached.is_some() =>
         {
             // Nobody is to work on it; what its firmware boots next is its owner's affair.
-            BootEntry::Nothing
+            HostBootEntry::Nothing
         }
-        State::Unmanaged
-        | State::Registering
-        | State::Inspecting
-        | State::Preparing
-        | State::Available
-        | State::Provisioning
-        | State::Deprovisioning => agent(memory),
-        State::Provisioned => disk(memory),
-        State::ExternallyProvisioned => BootEntry::LocalDisk { disk_guid: None },
-        State::PoweringOff | State::Deleting if memory.applied.is_some() => disk(memory),
-        State::PoweringOff | State::Deleting => BootEntry::Nothing,
+        HostState::Unmanaged
+        | HostState::Registering
+        | HostState::Inspecting
+        | HostState::Preparing
+        | HostState::Available
+        | HostState::Provisioning
+        | HostState::Deprovisioning => agent(memory),
+        HostState::Provisioned => disk(memory),
+        HostState::ExternallyProvisioned => HostBootEntry::LocalDisk { disk_guid: None },
+        HostState::PoweringOff | HostState::Deleting if memory.applied.is_some() => disk(memory),
+        HostState::PoweringOff | HostState::Deleting => HostBootEntry::Nothing,
     }
 }
 
@@ -53,18 +53,18 @@ pub fn current_plan(memory: &HostMemory) -> Option<&IssuedPlan> {
     memory.plan.as_ref().filter(|issued| issued.stopped.is_none())
 }
 
-fn agent(memory: &HostMemory) -> BootEntry {
+fn agent(memory: &HostMemory) -> HostBootEntry {
     // Where no boot is ordered, a boot by itself is waited for.
-    let is_given = memory.opened || matches!(memory.state, State::Unmanaged | State::Available);
+    let is_given = memory.opened || matches!(memory.state, HostState::Unmanaged | HostState::Available);
     match memory.attempt {
-        0 => BootEntry::Discovery,
-        attempt if is_given => BootEntry::Agent { attempt },
-        _ => BootEntry::Wait,
+        0 => HostBootEntry::Discovery,
+        attempt if is_given => HostBootEntry::Agent { attempt },
+        _ => HostBootEntry::Wait,
     }
 }
 
-fn disk(memory: &HostMemory) -> BootEntry {
-    BootEntry::LocalDisk {
+fn disk(memory: &HostMemory) -> HostBootEntry {
+    HostBootEntry::LocalDisk {
         disk_guid: memory.applied.as_ref().map(|applied| applied.disk_guid.clone()).filter(|guid| !guid.is_empty()),
     }
 }

@@ -29,14 +29,14 @@ use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType
 
 use super::project::is_installed;
 use crate::{
-    disk::Method,
+    disk::CleaningMethod,
     host::{
         model::{
-            effect::Reason,
-            memory::{HostMemory, State, work::Failure},
-            seen::{HealthSeen, NetbootSeen, Seen, SharedUuid},
+            effect::HostReason,
+            inputs::{HealthInputs, HostInputs, NetbootInputs, SharedUuid},
+            memory::{HostMemory, HostState, work::HostFailure},
         },
-        rules::{identity, overrides, tenancy},
+        rules::{consumer_data, identity, overrides},
         turn::gate,
     },
 };
@@ -70,9 +70,9 @@ const SESSION: &str = "BMCSession";
 const NONE_FREE: &str = "the BMC has no session free, so it is driven by Basic authentication, which shows the password \
                          with each request: end sessions of others, or wait until they end by themselves";
 
-pub(crate) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Condition> {
+pub(crate) fn conditions(memory: &HostMemory, seen: &HostInputs, reason: &HostReason) -> Vec<Condition> {
     let text = reason.text.as_str();
-    let is_available = memory.state == State::Available;
+    let is_available = memory.state == HostState::Available;
     let has_os = has_os(memory);
     let yes_or = |is_so: bool| if is_so { "" } else { text };
     let mut conditions = vec![
@@ -98,7 +98,7 @@ pub(crate) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     } else if was("Frozen") {
         conditions.push(Condition::new("Frozen", false, "NotFrozen", ""));
     }
-    match gate::shut(memory, seen) {
+    match gate::closed_gate(memory, seen) {
         Some(shut) => conditions.push(Condition::new(HELD, true, shut.by.word(), shut.text)),
         None if was(HELD) => conditions.push(Condition::new(HELD, false, "NotHeld", "")),
         None => {}
@@ -113,7 +113,7 @@ pub(crate) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
         None if was(IDENTITY) => conditions.push(Condition::new(IDENTITY, true, "Unique", "")),
         None => {}
     }
-    match stranger(memory, seen) {
+    match foreign_consumer_problem(memory, seen) {
         Some(text) => conditions.push(Condition::new(TENANT, false, "AnotherTenant", text)),
         None if was(TENANT) => conditions.push(Condition::new(TENANT, true, "SameTenant", "")),
         None => {}
@@ -135,8 +135,8 @@ pub(crate) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
 }
 
 /// Whether what the host fetched last was started; not shown before something was not.
-fn network_boot(seen: &Seen, was_shown: bool) -> Option<Condition> {
-    let NetbootSeen { stalled, mismatch, .. } = &seen.netboot;
+fn network_boot(seen: &HostInputs, was_shown: bool) -> Option<Condition> {
+    let NetbootInputs { stalled, mismatch, .. } = &seen.netboot;
     match (stalled, mismatch) {
         (Some(text), _) => Some(Condition::new(NETWORK_BOOT, false, "BootStalled", text)),
         (None, Some(text)) => Some(Condition::new(NETWORK_BOOT, false, "AddressMismatch", text)),
@@ -154,9 +154,9 @@ fn erased(memory: &HostMemory) -> Option<Condition> {
     let is_claimed = !cleaned.is_partial && (cleaned.is_erased || !cleaned.unverified.is_empty());
     let reason = match (is_erased, cleaned.method) {
         (true, _) => "Erased",
-        (false, Method::Metadata) => "MetadataCleared",
-        (false, Method::Quick | Method::Full) if is_claimed => "ErasedUnverified",
-        (false, Method::Quick | Method::Full) => "PartlyErased",
+        (false, CleaningMethod::Metadata) => "MetadataCleared",
+        (false, CleaningMethod::Quick | CleaningMethod::Full) if is_claimed => "ErasedUnverified",
+        (false, CleaningMethod::Quick | CleaningMethod::Full) => "PartlyErased",
     };
     let text = if memory.holds_unknown { format!("{}; {UNKNOWN}", cleaned.text) } else { cleaned.text.clone() };
     Some(Condition::new(ERASED, is_erased, reason, text))
@@ -179,7 +179,7 @@ fn wipe_unverified(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
         None => {
             let reason = match cleaned {
                 Some(cleaned) if cleaned.is_erased => "Verified",
-                Some(cleaned) if cleaned.is_partial && cleaned.method > Method::Metadata => "PartlyErased",
+                Some(cleaned) if cleaned.is_partial && cleaned.method > CleaningMethod::Metadata => "PartlyErased",
                 Some(_) | None => "NotErased",
             };
             was_shown.then(|| Condition::new(WIPE, false, reason, ""))
@@ -189,9 +189,10 @@ fn wipe_unverified(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
 
 /// Booked by another consumer than the one whose data is on it, with that one's image in place: its disks stay as
 /// they are, and people see it.
-fn stranger(memory: &HostMemory, seen: &Seen) -> Option<String> {
-    let is_installed = memory.state == State::Provisioned;
-    let (tenant, consumer) = tenancy::stranger(&seen.host.spec, memory.tenant.as_deref()).filter(|_| is_installed)?;
+fn foreign_consumer_problem(memory: &HostMemory, seen: &HostInputs) -> Option<String> {
+    let is_installed = memory.state == HostState::Provisioned;
+    let (tenant, consumer) =
+        consumer_data::different_consumer(&seen.host.spec, memory.tenant.as_deref()).filter(|_| is_installed)?;
     Some(format!(
         "installed for {tenant} and booked for {consumer}: the disks hold data of {tenant}; without spec.image all of \
          them are erased before {consumer} gets the host"
@@ -206,7 +207,7 @@ fn shared_uuid(SharedUuid { uuid, with }: &SharedUuid) -> Condition {
 }
 
 /// Whether another machine boots as the host; not shown before one did.
-fn identity_changed(memory: &HostMemory, seen: &Seen, was_shown: bool) -> Option<Condition> {
+fn identity_changed(memory: &HostMemory, seen: &HostInputs, was_shown: bool) -> Option<Condition> {
     match identity::change(memory, seen) {
         Some(change) => Some(Condition::new(IDENTITY_CHANGED, true, "AnotherMachine", change.to_string())),
         None => was_shown.then(|| Condition::new(IDENTITY_CHANGED, false, "SameMachine", "")),
@@ -235,7 +236,7 @@ fn second_claimant(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
 }
 
 /// Whether the host's network data led its newest agent to the appliance.
-fn agent_network(seen: &Seen) -> Option<Condition> {
+fn agent_network(seen: &HostInputs) -> Option<Condition> {
     Some(match seen.agent.as_ref()?.network.as_ref()? {
         Ok(text) => Condition::new("AgentNetwork", true, "NetworkData", text),
         Err(text) => Condition::new("AgentNetwork", false, "NetworkDataFailed", text),
@@ -250,7 +251,7 @@ fn session(memory: &HostMemory, was: bool) -> Option<Condition> {
     was.then(|| Condition::new(SESSION, true, "Free", ""))
 }
 
-fn clock_doubtful(seen: &Seen, was: bool) -> Option<Condition> {
+fn clock_doubtful(seen: &HostInputs, was: bool) -> Option<Condition> {
     if let Some(doubt) = seen.clock {
         return Some(Condition::new(CLOCK, true, doubt.word(), doubt.to_string()));
     }
@@ -258,7 +259,7 @@ fn clock_doubtful(seen: &Seen, was: bool) -> Option<Condition> {
 }
 
 fn has_os(memory: &HostMemory) -> bool {
-    matches!(memory.state, State::Provisioned | State::ExternallyProvisioned)
+    matches!(memory.state, HostState::Provisioned | HostState::ExternallyProvisioned)
 }
 
 fn manageable(memory: &HostMemory, text: &str) -> Condition {
@@ -266,9 +267,9 @@ fn manageable(memory: &HostMemory, text: &str) -> Condition {
     let of_kind = |kinds: &[ErrorType]| memory.failure.as_ref().filter(|failure| kinds.contains(&failure.kind));
     let access = [ErrorType::Registration, ErrorType::ProvisionedRegistration];
     match (&memory.state, &memory.failure) {
-        (State::New | State::Unmanaged, _) => no("NotManaged", text),
-        (State::Registering, Some(Failure { message, .. })) => no("RegistrationFailed", message),
-        (State::Registering, None) => no("Registering", text),
+        (HostState::New | HostState::Unmanaged, _) => no("NotManaged", text),
+        (HostState::Registering, Some(HostFailure { message, .. })) => no("RegistrationFailed", message),
+        (HostState::Registering, None) => no("Registering", text),
         _ if memory.detached.is_some() => Condition::new("Manageable", true, "Manageable", ""),
         _ => match (of_kind(&access), of_kind(&[ErrorType::PowerManagement])) {
             (Some(failure), _) => no("RegistrationFailed", &failure.message),
@@ -290,23 +291,25 @@ fn ready(memory: &HostMemory, text: &str) -> Condition {
 fn progressing(memory: &HostMemory, text: &str) -> Condition {
     let (is_so, reason) = match memory.state {
         _ if memory.detached.is_some() => (false, "Detached"),
-        State::New | State::Unmanaged | State::Available | State::Provisioned | State::ExternallyProvisioned => {
-            (false, "NotProgressing")
-        }
-        State::Registering => (true, "Registering"),
-        State::Inspecting => (true, "Inspecting"),
-        State::Preparing => (true, "Preparing"),
-        State::Provisioning => (true, "Provisioning"),
-        State::Deprovisioning => (true, "Deprovisioning"),
-        State::PoweringOff => (true, "PoweringOffBeforeDelete"),
-        State::Deleting => (true, "Deleting"),
+        HostState::New
+        | HostState::Unmanaged
+        | HostState::Available
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned => (false, "NotProgressing"),
+        HostState::Registering => (true, "Registering"),
+        HostState::Inspecting => (true, "Inspecting"),
+        HostState::Preparing => (true, "Preparing"),
+        HostState::Provisioning => (true, "Provisioning"),
+        HostState::Deprovisioning => (true, "Deprovisioning"),
+        HostState::PoweringOff => (true, "PoweringOffBeforeDelete"),
+        HostState::Deleting => (true, "Deleting"),
     };
     Condition::new("Progressing", is_so, reason, text)
 }
 
 /// Upstream's words for what the BMC says, by the BMC's own.
-fn healthy(seen: &Seen) -> Condition {
-    let said = |health: &HealthSeen| format!("the BMC said {} at {:.0}", health.word, health.at);
+fn healthy(seen: &HostInputs) -> Condition {
+    let said = |health: &HealthInputs| format!("the BMC said {} at {:.0}", health.word, health.at);
     match seen.health.as_ref().map(|health| (health.word.as_str(), said(health))) {
         Some(("OK", text)) => Condition::new("Healthy", true, "OK", text),
         Some(("Warning", text)) => Condition::new("Healthy", false, "Warning", text),
@@ -319,7 +322,7 @@ fn healthy(seen: &Seen) -> Condition {
     }
 }
 
-fn power_control(seen: &Seen) -> Condition {
+fn power_control(seen: &HostInputs) -> Condition {
     if seen.host.spec.usable_bmc().is_some() {
         Condition::new("PowerControl", true, "Driver", "")
     } else {
@@ -329,7 +332,7 @@ fn power_control(seen: &Seen) -> Condition {
 }
 
 /// Whether the OS itself said that it is up. Nothing else counts.
-fn running(memory: &HostMemory, seen: &Seen) -> Condition {
+fn running(memory: &HostMemory, seen: &HostInputs) -> Condition {
     let Some(applied) = memory.applied.as_ref().filter(|_| is_installed(memory)) else {
         return Condition::new("Running", false, "NotProvisioned", "");
     };

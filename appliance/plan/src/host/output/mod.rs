@@ -2,8 +2,8 @@
 
 pub(crate) mod boot;
 mod conditions;
-pub mod counted;
-pub mod graph;
-pub mod outlook;
+pub mod host_counts;
 pub mod preview;
+pub mod progress_outlook;
 pub(crate) mod project;
+pub mod transitions;

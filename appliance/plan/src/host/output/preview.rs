@@ -4,7 +4,7 @@
 use firesteel_facts::shown_url;
 use firesteel_resources::{
     BareMetalHost, HardwareRecord,
-    bare_metal_host::{annotations, cleaning::Method, image_form::unwritable, requests},
+    bare_metal_host::{annotations, cleaning::CleaningMethod, image_form::unwritable, requests},
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,10 @@ use crate::{
     host::{
         model::memory::HostMemory,
         rules::{
-            cleaning,
-            guards::{self, Guarded, Sorted},
-            tenancy,
+            cleaning, consumer_data,
+            guards::{self, RefusedDisk, SortedDisks},
         },
-        turn::{changed::contents_lines, gate},
+        turn::{gate, hardware_changes::contents_lines},
     },
 };
 
@@ -29,13 +28,13 @@ pub struct Preview {
     pub inspected_at: String,
     /// Why no disk is changed at all at the moment.
     pub closed: Vec<String>,
-    pub outlooks: Vec<Outlook>,
+    pub outlooks: Vec<ActionPreview>,
 }
 
 /// What one thing would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Outlook {
+pub struct ActionPreview {
     /// `installation`, `cleaning for the same owner`, `cleaning for another owner`.
     pub what: String,
     /// It would be this cleaning if the image were removed, or the host deleted, now.
@@ -46,12 +45,12 @@ pub struct Outlook {
     pub note: String,
     /// That guards keep disks, so that no other is changed, and what lets each of them go.
     pub guarded: Vec<String>,
-    pub disks: Vec<Row>,
+    pub disks: Vec<DiskPreview>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Row {
+pub struct DiskPreview {
     /// In the boot of the inspection.
     pub device: String,
     pub looks: String,
@@ -73,7 +72,7 @@ pub fn preview(host: &BareMetalHost, memory: &HostMemory, record: Option<&Hardwa
         return preview;
     };
     preview.inspected_at = format!("{:.0}", record.inspected_at);
-    let ahead = Ahead { host, memory, record, overrides: overrides(host, memory) };
+    let ahead = PreviewBuilder { host, memory, record, overrides: overrides(host, memory) };
     preview.outlooks =
         vec![ahead.installation(), ahead.cleaning_for(NextOwner::Same), ahead.cleaning_for(NextOwner::Another)];
     preview
@@ -86,17 +85,17 @@ fn overrides(host: &BareMetalHost, memory: &HostMemory) -> Vec<String> {
     if asked == memory.overridden { Vec::new() } else { asked }
 }
 
-struct Ahead<'a> {
+struct PreviewBuilder<'a> {
     host: &'a BareMetalHost,
     memory: &'a HostMemory,
     record: &'a HardwareRecord,
     overrides: Vec<String>,
 }
 
-impl Ahead<'_> {
-    fn installation(&self) -> Outlook {
+impl PreviewBuilder<'_> {
+    fn installation(&self) -> ActionPreview {
         let hints = self.host.spec.root_device_hints.clone().unwrap_or_default();
-        let mut outlook = Outlook { what: "installation".to_owned(), ..Outlook::default() };
+        let mut outlook = ActionPreview { what: "installation".to_owned(), ..ActionPreview::default() };
         match self.host.spec.wanted_image() {
             Some(image) => {
                 outlook.note = format!("image {}", shown_url(&image.url));
@@ -115,7 +114,7 @@ impl Ahead<'_> {
         for (disk, verdict) in self.record.disks.iter().zip(verdicts(&hints, &self.record.disks)) {
             let mine = chosen.as_ref().filter(|chosen| chosen.device == disk.device);
             let (fate, why) = match mine {
-                Some(chosen) => judged(&sorted, &chosen.disk, "written", &chosen.why),
+                Some(chosen) => disk_outcome(&sorted, &chosen.disk, "written", &chosen.why),
                 None if verdict.verdict == "matches" && chosen.is_some() => {
                     ("kept".to_owned(), "another disk is chosen".to_owned())
                 }
@@ -124,22 +123,22 @@ impl Ahead<'_> {
             outlook.disks.push(self.row(verdict.device, verdict.looks, fate, why));
         }
         if !sorted.refused.is_empty() {
-            outlook.guarded = self.told("nothing would be written: a guard keeps the disk", &sorted);
+            outlook.guarded = self.disk_lines("nothing would be written: a guard keeps the disk", &sorted);
         }
         outlook
     }
 
-    fn cleaning_for(&self, next: NextOwner) -> Outlook {
+    fn cleaning_for(&self, next: NextOwner) -> ActionPreview {
         let Self { host, memory, record, .. } = self;
-        let mut outlook = Outlook {
+        let mut outlook = ActionPreview {
             what: match next {
                 NextOwner::Same => "cleaning for the same owner".to_owned(),
                 NextOwner::Another => "cleaning for another owner".to_owned(),
             },
-            is_next: tenancy::next_of(&host.spec, memory, Some(record), host.metadata.is_deleting()) == next,
-            ..Outlook::default()
+            is_next: consumer_data::next_of(&host.spec, memory, Some(record), host.metadata.is_deleting()) == next,
+            ..ActionPreview::default()
         };
-        let targets = tenancy::targets(memory, next);
+        let targets = consumer_data::targets(memory, next);
         if next == NextOwner::Same && !host.spec.cleans() {
             outlook.refused = "spec.automatedCleaningMode is disabled".to_owned();
             return outlook;
@@ -152,36 +151,37 @@ impl Ahead<'_> {
         match cleaning::decide(&policies, next, hints, &targets, &memory.tenant_disks, record) {
             Err(error) => {
                 outlook.refused = error.reason;
-                outlook.disks = error.disks.into_iter().map(|disk| self.kept(disk)).collect();
+                outlook.disks = error.disks.into_iter().map(|disk| self.kept_disk_row(disk)).collect();
             }
             Ok(decided) => self.decided(&mut outlook, decided, &targets),
         }
         outlook
     }
 
-    fn decided(&self, outlook: &mut Outlook, decided: Cleaning, targets: &[DiskIdentity]) {
+    fn decided(&self, outlook: &mut ActionPreview, decided: Cleaning, targets: &[DiskIdentity]) {
         let sorted = self.sort(&decided.disks);
         outlook.note = decided.relaxed.unwrap_or_default();
         for disk in &decided.disks {
             outlook.disks.push(self.cleaned(disk, decided.method, targets, &sorted));
         }
-        outlook.disks.extend(decided.kept.into_iter().map(|disk| self.kept(disk)));
+        outlook.disks.extend(decided.kept.into_iter().map(|disk| self.kept_disk_row(disk)));
         if sorted.refused.is_empty() {
             return;
         }
         let (kept, all) = (sorted.refused.len(), decided.disks.len());
         let only = if sorted.let_go.is_empty() { "nothing" } else { "only what is overridden" };
-        outlook.guarded = self.told(&format!("{only} would be erased: guards keep {kept} of {all} disks"), &sorted);
+        outlook.guarded =
+            self.disk_lines(&format!("{only} would be erased: guards keep {kept} of {all} disks"), &sorted);
     }
 
-    fn sort(&self, disks: &[DiskIdentity]) -> Sorted {
+    fn sort(&self, disks: &[DiskIdentity]) -> SortedDisks {
         let guarded = guards::guarded(disks, self.host, self.memory, self.record);
         guards::sort(disks, guarded, &self.overrides, Some(self.record))
     }
 
     /// `what`, and for each disk that is kept why, and what lets it go.
-    fn told(&self, what: &str, sorted: &Sorted) -> Vec<String> {
-        let one = |one: &Guarded| {
+    fn disk_lines(&self, what: &str, sorted: &SortedDisks) -> Vec<String> {
+        let one = |one: &RefusedDisk| {
             let found = record_of(&one.disk, &self.record.disks);
             let names = found.map(|disk| [&disk.serial, &disk.wwn, &disk.by_path]).into_iter().flatten();
             let mut names = names.filter(|name| is_named_by(name, &one.disk, &self.record.disks));
@@ -192,32 +192,38 @@ impl Ahead<'_> {
         std::iter::once(what.to_owned()).chain(sorted.refused.iter().map(one)).collect()
     }
 
-    fn kept(&self, disk: DiskVerdict) -> Row {
+    fn kept_disk_row(&self, disk: DiskVerdict) -> DiskPreview {
         self.row(disk.device, disk.looks, "kept".to_owned(), disk.verdict)
     }
 
-    fn cleaned(&self, disk: &DiskIdentity, method: Method, targets: &[DiskIdentity], sorted: &Sorted) -> Row {
+    fn cleaned(
+        &self,
+        disk: &DiskIdentity,
+        method: CleaningMethod,
+        targets: &[DiskIdentity],
+        sorted: &SortedDisks,
+    ) -> DiskPreview {
         let device = record_of(disk, &self.record.disks).map(|found| found.device.clone()).unwrap_or_default();
         let (fate, what) = match method {
-            Method::Metadata => ("metadata cleared", "tables and signatures; its data stays"),
-            Method::Quick => ("erased (quick)", "all of it, by its quickest method"),
-            Method::Full => ("erased (full)", "all of it, by its method of the best grade"),
+            CleaningMethod::Metadata => ("metadata cleared", "tables and signatures; its data stays"),
+            CleaningMethod::Quick => ("erased (quick)", "all of it, by its quickest method"),
+            CleaningMethod::Full => ("erased (full)", "all of it, by its method of the best grade"),
         };
         let whose = if targets.contains(disk) { "the disk of the installation: " } else { "" };
-        let (fate, why) = judged(sorted, disk, fate, &format!("{whose}{what}"));
+        let (fate, why) = disk_outcome(sorted, disk, fate, &format!("{whose}{what}"));
         self.row(device, disk.to_string(), fate, why)
     }
 
-    fn row(&self, device: String, looks: String, fate: String, why: String) -> Row {
+    fn row(&self, device: String, looks: String, fate: String, why: String) -> DiskPreview {
         let found = self.record.disks.iter().find(|disk| disk.device == device);
         let contents = found.map(|disk| contents_lines(self.memory, self.record, disk)).unwrap_or_default();
-        Row { device, looks, fate, why, contents }
+        DiskPreview { device, looks, fate, why, contents }
     }
 }
 
 /// Fate and reason of a disk that would have this fate if no guard kept it, or another one.
-fn judged(sorted: &Sorted, disk: &DiskIdentity, fate: &str, why: &str) -> (String, String) {
-    let of = |list: &[Guarded]| list.iter().find(|one| one.disk == *disk).map(|one| one.reasons.join(", "));
+fn disk_outcome(sorted: &SortedDisks, disk: &DiskIdentity, fate: &str, why: &str) -> (String, String) {
+    let of = |list: &[RefusedDisk]| list.iter().find(|one| one.disk == *disk).map(|one| one.reasons.join(", "));
     match (of(&sorted.refused), of(&sorted.let_go)) {
         (Some(reasons), _) => ("refused".to_owned(), reasons),
         (None, Some(reasons)) => (fate.to_owned(), format!("its guard is overridden: {reasons}")),
@@ -231,7 +237,7 @@ fn judged(sorted: &Sorted, disk: &DiskIdentity, fate: &str, why: &str) -> (Strin
 #[cfg(test)]
 mod tests {
     #![allow(clippy::panic, reason = "a test may fail")]
-    use firesteel_contents::{DiskContents, Finding, Kind, Owner};
+    use firesteel_contents::{ContentKind, ContentOwner, DiskContents, ProtectedContent};
     use firesteel_resources::{ObjectReference, hardware::DiskRecord};
 
     use super::*;
@@ -245,7 +251,7 @@ mod tests {
         }
     }
 
-    fn fates(outlook: &Outlook) -> Vec<(&str, &str)> {
+    fn fates(outlook: &ActionPreview) -> Vec<(&str, &str)> {
         outlook.disks.iter().map(|row| (row.device.as_str(), row.fate.as_str())).collect()
     }
 
@@ -277,9 +283,13 @@ mod tests {
         assert!(preview(&host, &memory, None).closed[1].contains("never inspected"));
     }
 
-    fn with(mut disk: DiskRecord, kinds: &[Kind]) -> DiskRecord {
-        let finding =
-            |kind: &Kind| Finding { place: "partition 1".into(), kind: *kind, name: "v".into(), owner: Owner::Unnamed };
+    fn with(mut disk: DiskRecord, kinds: &[ContentKind]) -> DiskRecord {
+        let finding = |kind: &ContentKind| ProtectedContent {
+            place: "partition 1".into(),
+            kind: *kind,
+            name: "v".into(),
+            owner: ContentOwner::Unnamed,
+        };
         let findings = kinds.iter().map(finding).collect();
         disk.contents = Some(Box::new(DiskContents { findings, ..DiskContents::default() }));
         disk
@@ -290,9 +300,9 @@ mod tests {
         let mut record = HardwareRecord {
             disks: vec![
                 with(disk("/dev/sda", "A", 20), &[]),
-                with(disk("/dev/sdb", "B", 30), &[Kind::Vmfs, Kind::Ceph]),
+                with(disk("/dev/sdb", "B", 30), &[ContentKind::Vmfs, ContentKind::Ceph]),
                 disk("/dev/sdc", "C", 40),
-                with(disk("/dev/sdd", "D", 50), &[Kind::Asm]),
+                with(disk("/dev/sdd", "D", 50), &[ContentKind::Asm]),
             ],
             ..HardwareRecord::default()
         };
@@ -327,7 +337,7 @@ mod tests {
         assert!(seen.disks.iter().all(|row| row.fate == "erased (full)") && seen.guarded.is_empty(), "{seen:?}");
 
         host.metadata.annotations.clear();
-        record.disks[0] = with(disk("/dev/sda", "A", 20), &[Kind::Zfs]);
+        record.disks[0] = with(disk("/dev/sda", "A", 20), &[ContentKind::Zfs]);
         let install = preview(&host, &memory, Some(&record)).outlooks.remove(0);
         assert_eq!(fates(&install)[0], ("/dev/sda", "refused"));
         assert!(install.guarded[0].contains("nothing would be written"), "{install:?}");

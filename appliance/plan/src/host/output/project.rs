@@ -4,9 +4,9 @@
 use firesteel_resources::{
     BareMetalHostStatus, Condition, HardwareDetails, SecretReference,
     bare_metal_host::{
-        annotations,
+        annotations, insecure_bmc,
         status::{CredentialsStatus, OperationalStatus, ProvisionStatus},
-        trust, unacted,
+        unacted,
     },
     no_controller, set_condition,
 };
@@ -14,17 +14,17 @@ use jiff::Timestamp;
 
 use crate::host::{
     model::{
-        effect::Reason,
-        memory::{HostMemory, State, work::CredentialsUsed},
-        seen::{Power, Seen},
+        effect::HostReason,
+        inputs::{HostInputs, HostPower},
+        memory::{HostMemory, HostState, work::CredentialsUsed},
     },
     output::conditions,
-    rules::supplied,
+    rules::owner_hardware,
 };
 
 /// The status of a host whose step ended with `memory` for `reason`.
 #[must_use]
-pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp) -> BareMetalHostStatus {
+pub fn project(memory: &HostMemory, seen: &HostInputs, reason: &HostReason, now: Timestamp) -> BareMetalHostStatus {
     let old = seen.host.status.clone().unwrap_or_default();
     let mut status = BareMetalHostStatus {
         operational_status: operational(memory),
@@ -38,8 +38,8 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
         good_credentials: credentials(memory.bmc.good_credentials.as_ref(), seen),
         tried_credentials: credentials(memory.bmc.tried_credentials.as_ref(), seen),
         operation_history: memory.history.clone(),
-        conditions: kept(&old.conditions),
-        hardware: supplied::shown(seen).or_else(|| old.hardware.clone()).or_else(|| moved_hardware(seen, &old)),
+        conditions: conditions_to_keep(&old.conditions),
+        hardware: owner_hardware::shown(seen).or_else(|| old.hardware.clone()).or_else(|| moved_hardware(seen, &old)),
         hardware_profile: old.hardware_profile.clone(),
         last_updated: old.last_updated,
     };
@@ -55,9 +55,9 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
         let condition = no_controller::condition(no_controller::OF_FIELDS, &idle);
         set_condition(&mut status.conditions, condition.observed(generation), now);
     }
-    match trust::condition(&seen.host.spec) {
+    match insecure_bmc::condition(&seen.host.spec) {
         Some(lack) => set_condition(&mut status.conditions, lack.observed(generation), now),
-        None => status.conditions.retain(|condition| condition.type_ != trust::TYPE),
+        None => status.conditions.retain(|condition| condition.type_ != insecure_bmc::TYPE),
     }
     if status != old {
         status.last_updated = Some(now);
@@ -66,7 +66,7 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
 }
 
 /// What a host that was moved here brought along, where it has no status yet.
-fn moved_hardware(seen: &Seen, old: &BareMetalHostStatus) -> Option<HardwareDetails> {
+fn moved_hardware(seen: &HostInputs, old: &BareMetalHostStatus) -> Option<HardwareDetails> {
     let is_new = old.last_updated.is_none();
     annotations::moved_status(&seen.host.metadata).filter(|_| is_new)?.ok()?.hardware
 }
@@ -77,7 +77,7 @@ pub const DAMAGED: &str = "StoredObjectDamaged";
 
 /// The old conditions, but for one that earlier versions set and `NoController` took the place of, and one that says
 /// that there was no step.
-fn kept(conditions: &[Condition]) -> Vec<Condition> {
+fn conditions_to_keep(conditions: &[Condition]) -> Vec<Condition> {
     let is_over = |condition: &&Condition| ["FieldsActedOn", DAMAGED].contains(&condition.type_.as_str());
     conditions.iter().filter(|condition| !is_over(condition)).cloned().collect()
 }
@@ -93,27 +93,27 @@ fn operational(memory: &HostMemory) -> OperationalStatus {
         return OperationalStatus::Error;
     }
     match memory.state {
-        State::New => OperationalStatus::Empty,
-        State::Unmanaged => OperationalStatus::Discovered,
-        State::Registering
-        | State::Inspecting
-        | State::Preparing
-        | State::Available
-        | State::Provisioning
-        | State::Provisioned
-        | State::ExternallyProvisioned
-        | State::Deprovisioning
-        | State::PoweringOff
-        | State::Deleting => OperationalStatus::Ok,
+        HostState::New => OperationalStatus::Empty,
+        HostState::Unmanaged => OperationalStatus::Discovered,
+        HostState::Registering
+        | HostState::Inspecting
+        | HostState::Preparing
+        | HostState::Available
+        | HostState::Provisioning
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned
+        | HostState::Deprovisioning
+        | HostState::PoweringOff
+        | HostState::Deleting => OperationalStatus::Ok,
     }
 }
 
 /// By the BMC where there is one; else a host that reports is on.
-fn powered_on(memory: &HostMemory, seen: &Seen) -> bool {
+fn powered_on(memory: &HostMemory, seen: &HostInputs) -> bool {
     match seen.bmc.power {
-        Power::On => true,
-        Power::Off => false,
-        Power::Unknown => {
+        HostPower::On => true,
+        HostPower::Off => false,
+        HostPower::Unknown => {
             let alive = seen.agent.as_ref().is_some_and(|agent| agent.attempt == memory.attempt && !agent.left);
             let runs = seen.instance.running_at.is_some() && is_installed(memory);
             if seen.host.spec.usable_bmc().is_none() {
@@ -128,10 +128,10 @@ fn powered_on(memory: &HostMemory, seen: &Seen) -> bool {
 
 /// An OS of ours is on the disk.
 pub(crate) fn is_installed(memory: &HostMemory) -> bool {
-    matches!(memory.state, State::Provisioned)
+    matches!(memory.state, HostState::Provisioned)
 }
 
-fn provisioning(memory: &HostMemory, seen: &Seen) -> ProvisionStatus {
+fn provisioning(memory: &HostMemory, seen: &HostInputs) -> ProvisionStatus {
     ProvisionStatus {
         state: memory.state.word(),
         id: memory.id.clone(),
@@ -147,7 +147,7 @@ fn provisioning(memory: &HostMemory, seen: &Seen) -> ProvisionStatus {
     }
 }
 
-fn credentials(used: Option<&CredentialsUsed>, seen: &Seen) -> CredentialsStatus {
+fn credentials(used: Option<&CredentialsUsed>, seen: &HostInputs) -> CredentialsStatus {
     used.map_or_else(CredentialsStatus::default, |used| CredentialsStatus {
         credentials: Some(SecretReference {
             name: used.secret.clone(),

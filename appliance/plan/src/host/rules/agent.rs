@@ -9,67 +9,70 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     model::{
-        effect::{Effect, EventKind, Reason},
+        effect::{EventSeverity, HostEffect, HostReason},
+        inputs::AgentInputs,
         memory::{
-            State,
-            work::{BootWait, Stopped},
+            HostState,
+            work::{BootWait, StoppedPlan},
         },
         orders::{BmcAction, PlanKind},
-        seen::AgentSeen,
     },
     rules::{
         booting::{self, boot},
-        cut,
+        power_cut,
     },
     turn::{
-        Turn,
-        attempt::{self, Presence, Progress, current, drive_at_work, heard_at, is_spent, open, presence, progress},
-        gate, later, slot, words,
+        StepDraft,
+        attempt::{
+            self, AgentPlanProgress, AgentPresence, current, drive_at_work, is_spent, last_report_at, open, presence,
+            progress,
+        },
+        format_duration, gate, later, slot,
     },
 };
 
 /// The agent of the current attempt, or what is done to get one. `kind` is the error that a host
 /// that stays away shows.
 #[track_caller]
-pub(crate) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a AgentSeen, Reason> {
+pub(crate) fn agent<'a>(turn: &mut StepDraft<'a>, kind: ErrorType) -> Result<&'a AgentInputs, HostReason> {
     match presence(turn) {
         // Before anything is waited for: a host that boots again gets its script right after this step.
-        Presence::Gone => spend(turn),
-        Presence::Alive => {
+        AgentPresence::Gone => spend(turn),
+        AgentPresence::Alive => {
             take(turn);
             drop_net_boot(turn);
         }
-        Presence::Absent | Presence::Quiet => {}
+        AgentPresence::Absent | AgentPresence::Quiet => {}
     }
-    if turn.memory.state != State::Registering {
+    if turn.memory.state != HostState::Registering {
         may_begin(turn)?;
     }
     match (presence(turn), current(turn)) {
-        (Presence::Alive, Some(_)) if is_leaving(turn) => {
+        (AgentPresence::Alive, Some(_)) if is_leaving(turn) => {
             let poll = turn.limits().secret_retry;
             turn.deadline(later(turn.now, turn.limits().quiet));
-            Err(turn.stay(poll, "the agent was told to leave; waiting until it is gone"))
+            Err(turn.wait_in_state(poll, "the agent was told to leave; waiting until it is gone"))
         }
-        (Presence::Alive, Some(_)) if cut::is_due_to_agent(turn) => Err(spend_agent(turn, kind)),
-        (Presence::Alive, Some(agent)) => Ok(agent),
-        (Presence::Quiet, _) => Err(quiet(turn, kind)),
-        (Presence::Alive | Presence::Gone | Presence::Absent, _) => Err(boot(turn, kind)),
+        (AgentPresence::Alive, Some(_)) if power_cut::is_due_to_agent(turn) => Err(spend_agent(turn, kind)),
+        (AgentPresence::Alive, Some(agent)) => Ok(agent),
+        (AgentPresence::Quiet, _) => Err(quiet(turn, kind)),
+        (AgentPresence::Alive | AgentPresence::Gone | AgentPresence::Absent, _) => Err(boot(turn, kind)),
     }
 }
 
 /// Whether a boot into the agent, or the next work of one that is there, may begin now: not before a failure's
 /// delay is over, and not without a slot.
 #[track_caller]
-fn may_begin(turn: &mut Turn<'_>) -> Result<(), Reason> {
+fn may_begin(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let begins = turn.memory.boot.is_none() && turn.memory.plan.is_none() && turn.has_bmc();
-    if begins && turn.memory.admitted.is_none() && presence(turn) == Presence::Absent {
+    if begins && turn.memory.admitted.is_none() && presence(turn) == AgentPresence::Absent {
         turn.may_try()?;
     }
     slot::take(turn)
 }
 
 /// The current attempt is an agent's.
-fn take(turn: &mut Turn<'_>) {
+fn take(turn: &mut StepDraft<'_>) {
     turn.memory.attempt_spent = true;
     turn.memory.opened = true;
     turn.memory.boot = None;
@@ -78,28 +81,28 @@ fn take(turn: &mut Turn<'_>) {
 /// Takes note of the end of the current attempt: the next boot gets the next number, published
 /// before the host asks. One that came back by itself may have it at once, but for an erasure that claims a grade, and
 /// not where the agent left for the OS that it wrote: that OS may be who asks.
-pub(crate) fn spend(turn: &mut Turn<'_>) {
+pub(crate) fn spend(turn: &mut StepDraft<'_>) {
     let agent = current(turn);
     let came_back = is_spent(turn) || agent.is_some_and(|agent| agent.rebooted);
     let has_written = turn.memory.written.as_ref().is_some_and(|written| written.attempt == turn.memory.attempt);
     let may_run_os = has_written && agent.is_some_and(|agent| agent.left);
-    let is_awaited = came_back && (!turn.has_bmc() || !may_run_os && !cut::is_next(turn));
+    let is_awaited = came_back && (!turn.has_bmc() || !may_run_os && !power_cut::is_next(turn));
     open(turn);
     turn.memory.opened |= is_awaited;
     turn.memory.boot = is_awaited.then_some(BootWait::new(turn.now, true));
 }
 
 /// In states that need no agent: keeps the published attempt usable for the next boot.
-pub(crate) fn keep_fresh(turn: &mut Turn<'_>) {
+pub(crate) fn keep_fresh(turn: &mut StepDraft<'_>) {
     match presence(turn) {
-        Presence::Gone => spend(turn),
-        Presence::Alive => take(turn),
-        Presence::Absent | Presence::Quiet => {}
+        AgentPresence::Gone => spend(turn),
+        AgentPresence::Alive => take(turn),
+        AgentPresence::Absent | AgentPresence::Quiet => {}
     }
 }
 
 /// The agent's current plan ends with its leaving, so no other can follow it.
-fn is_leaving(turn: &Turn<'_>) -> bool {
+fn is_leaving(turn: &StepDraft<'_>) -> bool {
     let plan = turn.memory.plan.as_ref().map(|issued| &issued.plan);
     matches!(plan, Some(PlanKind::PowerOff | PlanKind::Reboot))
 }
@@ -107,7 +110,7 @@ fn is_leaving(turn: &Turn<'_>) -> bool {
 /// Stays while the agent works on a plan; says so when it gets nowhere. A step that still reports
 /// is never interrupted.
 #[track_caller]
-pub(crate) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> Reason {
+pub(crate) fn watch(turn: &mut StepDraft<'_>, agent: &AgentInputs, kind: ErrorType) -> HostReason {
     let (stall, poll) = (turn.limits().stall_with(turn.memory.plan.as_ref()), turn.limits().work_poll);
     let shut = gate::holds(turn);
     let moved_at = agent.progress_at.max(gate::free_since(turn, turn.memory.plan.as_ref()));
@@ -115,16 +118,19 @@ pub(crate) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> 
     let name = turn.memory.plan.as_ref().map_or("none", |plan| plan.plan.name());
     let number = turn.memory.plan_number;
     let text = match progress(turn, agent) {
-        Progress::Running { step, activity, percent } => {
+        AgentPlanProgress::Running { step, activity, percent } => {
             let activity = if activity.is_empty() { String::new() } else { format!(", {activity}") };
             format!("the agent runs {step}{activity} ({percent} %)")
         }
-        Progress::NoPlan | Progress::Issued | Progress::Done | Progress::Failed { .. } => {
+        AgentPlanProgress::NoPlan
+        | AgentPlanProgress::Issued
+        | AgentPlanProgress::Done
+        | AgentPlanProgress::Failed { .. } => {
             turn.issue_again();
             format!("plan {number} ({name}) is with the agent")
         }
     };
-    let heard = heard_at(turn, agent);
+    let heard = last_report_at(turn, agent);
     let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
     let text = match drive_at_work(turn) {
         Some(_) if is_silent => {
@@ -138,7 +144,7 @@ pub(crate) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> 
     };
     if let Some(shut) = shut {
         turn.deadline(later(turn.now, stall));
-        return turn.stay(poll, format!("{}; {text}", shut.text));
+        return turn.wait_in_state(poll, format!("{}; {text}", shut.text));
     }
     // By its beginning: a text that changes by the minute would be another error every minute.
     let standing = format!("{text}; no progress since {moved_at:.0}");
@@ -148,37 +154,37 @@ pub(crate) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> 
     }
     let text = if still > turn.limits().stall { standing } else { text };
     turn.deadline(later(moved_at, stall));
-    turn.stay(poll, text)
+    turn.wait_in_state(poll, text)
 }
 
 /// Gives the current plan up: the agent stops at its next safe point and boots again by itself, with the next attempt.
 /// One that erases keeps its attempt until it is gone: its drive may be at what cannot be interrupted, and it would not
 /// be heard with an old one.
 #[track_caller]
-pub(crate) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+pub(crate) fn stop(turn: &mut StepDraft<'_>, why: &str) -> Result<(), HostReason> {
     let (now, limits) = (turn.now, turn.limits());
     let Some(issued) = turn.memory.plan.as_mut() else { return Ok(()) };
     let erases = matches!(issued.plan, PlanKind::Erase(_));
-    let Stopped { since, why } =
-        issued.stopped.get_or_insert_with(|| Stopped { since: now, why: why.to_owned() }).clone();
-    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
-    if erases && presence(turn) == Presence::Alive && now.duration_since(since) <= limits.erase_stall {
+    let StoppedPlan { since, why } =
+        issued.stopped.get_or_insert_with(|| StoppedPlan { since: now, why: why.to_owned() }).clone();
+    turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
+    if erases && presence(turn) == AgentPresence::Alive && now.duration_since(since) <= limits.erase_stall {
         let at = drive_at_work(turn).map(|activity| format!(", and a drive cannot be interrupted: {activity}"));
         turn.deadline(later(now, limits.stall));
         let text = format!("the agent was told to stop ({why}){}; waiting for its end", at.unwrap_or_default());
-        return Err(turn.stay(limits.work_poll, text));
+        return Err(turn.wait_in_state(limits.work_poll, text));
     }
     open(turn);
-    turn.memory.opened |= !cut::is_next(turn);
+    turn.memory.opened |= !power_cut::is_next(turn);
     // It boots by itself; a reset at once would come before its safe point. A locked host is not waited for.
     turn.memory.boot = gate::lock(&turn.seen.host.metadata).is_none().then(|| BootWait::new(now, true));
     Ok(())
 }
 
 #[track_caller]
-fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
-    let heard = current(turn).map_or(turn.now, |agent| heard_at(turn, agent));
-    let silence = words(turn.now.duration_since(heard));
+fn quiet(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
+    let heard = current(turn).map_or(turn.now, |agent| last_report_at(turn, agent));
+    let silence = format_duration(turn.now.duration_since(heard));
     let old = turn.memory.attempt;
     if !turn.has_bmc() {
         // It may be cut off only; its plan stays valid, and a boot by hand opens the next attempt.
@@ -193,13 +199,13 @@ fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         }
         return turn.blocked(kind, wake, text);
     }
-    turn.effect(Effect::AbortAgent { attempt: old, reason: "the host is being rebooted".to_owned() });
+    turn.effect(HostEffect::AbortAgent { attempt: old, reason: "the host is being rebooted".to_owned() });
     open(turn);
     turn.fail(kind, format!("the agent of attempt {old} went quiet for {silence}"))
 }
 
 /// A boot that was asked for has happened, whatever the BMC says later.
-fn drop_net_boot(turn: &mut Turn<'_>) {
+fn drop_net_boot(turn: &mut StepDraft<'_>) {
     let done = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::NetBoot);
     if done && !turn.seen.bmc.in_flight {
         turn.memory.bmc.call = None;
@@ -208,7 +214,7 @@ fn drop_net_boot(turn: &mut Turn<'_>) {
 
 /// Ends the boot of an agent that came by another one than this work needs.
 #[track_caller]
-pub(crate) fn spend_agent(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+pub(crate) fn spend_agent(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
     if let Err(reason) = attempt::spare_drive(turn).and_then(|()| turn.may_try()) {
         return reason;
     }
@@ -216,7 +222,7 @@ pub(crate) fn spend_agent(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         return reason;
     }
     let reason = "the host is switched off and on before its disks are erased".to_owned();
-    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason });
+    turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason });
     turn.memory.boot = None;
     booting::boot(turn, kind)
 }
@@ -224,7 +230,7 @@ pub(crate) fn spend_agent(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
 /// Gives up a plan that changes disks and is not over, where the host was locked since it was issued; `true` where
 /// something was given up.
 #[track_caller]
-pub(crate) fn stop_locked(turn: &mut Turn<'_>) -> Result<bool, Reason> {
+pub(crate) fn stop_locked(turn: &mut StepDraft<'_>) -> Result<bool, HostReason> {
     let Some(shut) = gate::lock(&turn.seen.host.metadata) else { return Ok(false) };
     let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return Ok(false) };
     if issued.stopped.is_none() {
@@ -233,7 +239,7 @@ pub(crate) fn stop_locked(turn: &mut Turn<'_>) -> Result<bool, Reason> {
             return Ok(false);
         }
         let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
-        turn.event(EventKind::Warning, EventReason::DestructionStopped, text);
+        turn.event(EventSeverity::Warning, EventReason::DestructionStopped, text);
     }
     stop(turn, &shut.text)?;
     Ok(true)

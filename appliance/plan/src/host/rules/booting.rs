@@ -9,27 +9,27 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::host::{
     model::{
-        effect::{EventKind, Reason},
-        memory::work::{BootWait, Failure},
+        effect::{EventSeverity, HostReason},
+        inputs::{BmcFault, BmcFaultKind, HostPower, NetworkDataInputs},
+        memory::work::{BootWait, HostFailure},
         orders::BmcAction,
-        seen::{BmcFault, BmcFaultKind, NetworkDataSeen, Power},
     },
     rules::{
-        access, cut,
+        bmc_access,
         identity::{self, IdentityChange},
-        overrides,
+        overrides, power_cut,
     },
     turn::{
-        Turn,
+        StepDraft,
         attempt::{open, spare_drive},
-        bmc::{Call, call, fault_text},
-        later, words,
+        bmc::{BmcCallProgress, call, fault_text},
+        format_duration, later,
     },
 };
 
 /// Boots the host into the next agent.
 #[track_caller]
-pub(crate) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+pub(crate) fn boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
     if let Err(reason) = spare_drive(turn) {
         // Nobody waits for a hello meanwhile.
         turn.memory.boot = None;
@@ -45,24 +45,24 @@ pub(crate) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
             return reason;
         }
         let is_taken = turn.memory.attempt_spent || turn.memory.attempt == 0;
-        if is_taken && !cut::is_due(turn) {
+        if is_taken && !power_cut::is_due(turn) {
             open(turn);
         }
         turn.memory.boot = Some(BootWait::new(turn.now, false));
         return power(turn, turn.now, kind);
     };
-    if let Some(change) = stranger(turn) {
+    if let Some(change) = changed_identity(turn) {
         // It was heard, so that nothing is late; a person is waited for as long as it is there.
         turn.memory.boot = Some(BootWait { since: turn.now, ..wait });
         return turn.blocked(kind, turn.limits().work_poll, change.to_string());
     }
     let waited = turn.now.duration_since(wait.since);
     if waited > turn.limits().hello {
-        return late(turn, waited, kind);
+        return boot_timed_out(turn, waited, kind);
     }
     match (turn.has_bmc(), wait.powered) {
         (false, _) => come(turn, &wait),
-        (true, true) if turn.memory.opened => look(turn, wait, kind),
+        (true, true) if turn.memory.opened => check_boot(turn, wait, kind),
         // An agent that is to stop comes to its safe point first.
         (true, true) if turn.now < later(wait.since, turn.limits().silent) => come(turn, &wait),
         (true, _) => power(turn, wait.since, kind),
@@ -71,13 +71,13 @@ pub(crate) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
 
 /// What keeps a boot from coming to an agent of this host.
 #[track_caller]
-pub(crate) fn hindrance(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+pub(crate) fn hindrance(turn: &mut StepDraft<'_>, kind: ErrorType) -> Option<HostReason> {
     mac_taken(turn, kind).or_else(|| no_network(turn, kind))
 }
 
 /// A host whose MAC belongs to another one would be taken for that one when it boots.
 #[track_caller]
-pub(crate) fn mac_taken(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+pub(crate) fn mac_taken(turn: &mut StepDraft<'_>, kind: ErrorType) -> Option<HostReason> {
     let (mac, owner) = turn.seen.mac_taken.as_ref()?;
     let text = format!(
         "the boot MAC {mac} belongs to host {owner}, which was there first; correct spec.bootMACAddress by making \
@@ -89,17 +89,17 @@ pub(crate) fn mac_taken(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> 
 /// An agent that does not know its way would not be heard of, and nobody would know why. The caller refuses
 /// the ramdisk to a host whose network data it cannot read, so no boot is under way that could still succeed.
 #[track_caller]
-fn no_network(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+fn no_network(turn: &mut StepDraft<'_>, kind: ErrorType) -> Option<HostReason> {
     let name = &turn.seen.host.spec.preprovisioning_network_data_name;
     match &turn.seen.network_data {
-        NetworkDataSeen::NotReferenced | NetworkDataSeen::Ready { .. } => None,
-        NetworkDataSeen::Missing => {
+        NetworkDataInputs::NotReferenced | NetworkDataInputs::Ready { .. } => None,
+        NetworkDataInputs::Missing => {
             let text =
                 format!("Secret {name}, which spec.preprovisioningNetworkDataName names, does not exist: create it");
             let wake = turn.limits().secret_retry;
             Some(turn.blocked(kind, wake, text))
         }
-        NetworkDataSeen::Invalid(error) => {
+        NetworkDataInputs::Invalid(error) => {
             let text = format!("the network data in Secret {name} cannot be used, correct it there: {error}");
             Some(turn.stuck(kind, text))
         }
@@ -107,7 +107,7 @@ fn no_network(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
 }
 
 /// Another machine that says hello as this host, and is heard again within the time that a hello may take.
-fn stranger(turn: &Turn<'_>) -> Option<IdentityChange> {
+fn changed_identity(turn: &StepDraft<'_>) -> Option<IdentityChange> {
     let refused = turn.seen.refused_identity.as_ref()?;
     let is_there = turn.now.duration_since(refused.at) <= turn.limits().hello;
     identity::change(&turn.memory, turn.seen).filter(|_| is_there)
@@ -116,20 +116,20 @@ fn stranger(turn: &Turn<'_>) -> Option<IdentityChange> {
 /// Some BMCs take an order and do nothing. The power, looked at while the host boots, tells so long
 /// before the hello is late. An answer that does not come tells nothing.
 #[track_caller]
-fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
+fn check_boot(turn: &mut StepDraft<'_>, mut wait: BootWait, kind: ErrorType) -> HostReason {
     let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
-    if is_asked || turn.now >= next_look(turn, &wait) {
+    if is_asked || turn.now >= next_check(turn, &wait) {
         match call(turn, BmcAction::Probe) {
-            Call::Waiting(_) => return come(turn, &wait),
-            Call::Failed(fault) => {
+            BmcCallProgress::Waiting(_) => return come(turn, &wait),
+            BmcCallProgress::Failed(fault) => {
                 (wait.looked_at, wait.off_since, wait.unseen) = (Some(turn.now), None, wait.unseen.saturating_add(1));
                 turn.memory.boot = Some(wait.clone());
                 return unseen(turn, &wait, &fault);
             }
-            Call::Done => {
+            BmcCallProgress::Done => {
                 seen_again(turn);
                 wait.unseen = 0;
-                let is_off = turn.seen.bmc.power == Power::Off;
+                let is_off = turn.seen.bmc.power == HostPower::Off;
                 wait.off_since = is_off.then_some(wait.off_since.unwrap_or(turn.now));
                 wait.looked_at = Some(turn.now);
             }
@@ -146,34 +146,34 @@ fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
 /// can be done about a host that does not come. One that is out of reach for a moment may share the host's own port,
 /// whose link goes down as the host starts.
 #[track_caller]
-fn unseen(turn: &mut Turn<'_>, wait: &BootWait, fault: &BmcFault) -> Reason {
+fn unseen(turn: &mut StepDraft<'_>, wait: &BootWait, fault: &BmcFault) -> HostReason {
     if fault.kind == BmcFaultKind::Unreachable && wait.unseen < 2 {
         return come(turn, wait);
     }
     let text = fault_text(turn, fault);
-    let wake = next_look(turn, wait).duration_since(turn.now).max(SignedDuration::from_secs(1));
+    let wake = next_check(turn, wait).duration_since(turn.now).max(SignedDuration::from_secs(1));
     let reason = turn.blocked(ErrorType::PowerManagement, wake, text);
     turn.deadline(later(wait.since, turn.limits().hello));
     reason
 }
 
 /// Its BMC answers again.
-fn seen_again(turn: &mut Turn<'_>) {
-    let is_over = |failure: &Failure| failure.kind == ErrorType::PowerManagement && failure.retry_at.is_none();
+fn seen_again(turn: &mut StepDraft<'_>) {
+    let is_over = |failure: &HostFailure| failure.kind == ErrorType::PowerManagement && failure.retry_at.is_none();
     if turn.memory.failure.as_ref().is_some_and(is_over) {
         turn.memory.failure = None;
     }
 }
 
-fn next_look(turn: &Turn<'_>, wait: &BootWait) -> Timestamp {
-    let is_on = turn.seen.bmc.power == Power::On;
+fn next_check(turn: &StepDraft<'_>, wait: &BootWait) -> Timestamp {
+    let is_on = turn.seen.bmc.power == HostPower::On;
     let pause = if is_on { turn.limits().power_poll } else { turn.limits().boot_look };
     later(wait.looked_at.unwrap_or(wait.since), pause)
 }
 
 #[track_caller]
-fn still_off(turn: &mut Turn<'_>, wait: &BootWait, off_since: Timestamp, kind: ErrorType) -> Reason {
-    let (attempt, off_for) = (turn.memory.attempt, words(turn.now.duration_since(off_since)));
+fn still_off(turn: &mut StepDraft<'_>, wait: &BootWait, off_since: Timestamp, kind: ErrorType) -> HostReason {
+    let (attempt, off_for) = (turn.memory.attempt, format_duration(turn.now.duration_since(off_since)));
     let text = if off_since <= wait.since {
         format!("the BMC accepted power-on but the host is still off after {off_for} (attempt {attempt})")
     } else {
@@ -186,40 +186,40 @@ fn still_off(turn: &mut Turn<'_>, wait: &BootWait, off_since: Timestamp, kind: E
 }
 
 #[track_caller]
-fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
+fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostReason {
     if !turn.has_bmc() {
         return come(turn, &BootWait::new(since, false));
     }
-    if let Err(reason) = cut::run(turn, kind) {
+    if let Err(reason) = power_cut::run(turn, kind) {
         return reason;
     }
     match call(turn, BmcAction::NetBoot) {
-        Call::Done => {
-            overrides::learn(turn);
-            if let Err(reason) = cut::booted(turn) {
+        BmcCallProgress::Done => {
+            overrides::record_overrides(turn);
+            if let Err(reason) = power_cut::booted(turn) {
                 return reason;
             }
             turn.memory.opened = true;
-            let is_off = turn.seen.bmc.power == Power::Off;
+            let is_off = turn.seen.bmc.power == HostPower::Off;
             let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
             turn.memory.boot = Some(wait.clone());
             turn.event(
-                EventKind::Normal,
+                EventSeverity::Normal,
                 EventReason::NetBoot,
                 format!("booting into the agent, attempt {}", turn.memory.attempt),
             );
             come(turn, &wait)
         }
-        Call::Waiting(reason) => reason,
-        Call::Failed(fault) => {
+        BmcCallProgress::Waiting(reason) => reason,
+        BmcCallProgress::Failed(fault) => {
             turn.memory.boot = None;
-            access::failed(turn, kind, &fault)
+            bmc_access::failed(turn, kind, &fault)
         }
     }
 }
 
 #[track_caller]
-fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
+fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
     turn.deadline(later(wait.since, turn.limits().hello));
     let attempt = turn.memory.attempt;
     let text = if turn.has_bmc() || wait.powered {
@@ -230,14 +230,14 @@ fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
     };
     let mut wake = turn.limits().work_poll;
     if wait.powered && turn.has_bmc() {
-        let look = next_look(turn, wait).duration_since(turn.now);
+        let look = next_check(turn, wait).duration_since(turn.now);
         wake = wake.min(look.max(SignedDuration::from_secs(1)));
     }
-    turn.stay(wake, text)
+    turn.wait_in_state(wake, text)
 }
 
 #[track_caller]
-fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> Reason {
+fn boot_timed_out(turn: &mut StepDraft<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> HostReason {
     let attempt = turn.memory.attempt;
     let order =
         turn.memory.bmc.no_override.as_ref().map(
@@ -250,7 +250,7 @@ fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> R
     let text = format!(
         "no agent said hello within {} (attempt {attempt}); last stage seen: {last}; the timeline shows how the host came \
          there{}",
-        words(waited),
+        format_duration(waited),
         order.unwrap_or_default()
     );
     if !turn.has_bmc() {
@@ -261,6 +261,6 @@ fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> R
     let was_opened = turn.memory.opened;
     open(turn);
     // It may still come: the boot that was ordered is the last one.
-    turn.memory.opened = was_opened && !cut::is_next(turn);
+    turn.memory.opened = was_opened && !power_cut::is_next(turn);
     turn.fail(kind, text)
 }

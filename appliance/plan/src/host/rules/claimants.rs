@@ -15,7 +15,7 @@
 mod person;
 mod power;
 
-pub(crate) use person::settle;
+pub(crate) use person::decide_by_person;
 
 use firesteel_facts::EventReason;
 use firesteel_resources::{bare_metal_host::ErrorType, host_journal::Claimant};
@@ -24,15 +24,15 @@ use jiff::SignedDuration;
 use crate::host::{
     model::{
         claims::{Claimants, Intruder, Settled},
-        effect::{Effect, EventKind, Reason},
-        memory::{State, disks::Refused, work::Held},
+        effect::{EventSeverity, HostEffect, HostReason},
+        memory::{HostState, disks::RefusedAttempt, work::HeldPlan},
     },
     rules::identity::is_own_word,
     turn::{
-        Turn,
-        attempt::{self, Presence},
+        StepDraft,
+        attempt::{self, AgentPresence},
         contest::{has_agent, in_words, unnamed},
-        later, words,
+        format_duration, later,
     },
 };
 
@@ -46,7 +46,7 @@ const BY_POWER: &str = "power";
 const GONE: &str = "gone";
 
 /// Takes over what was heard of other claimants.
-pub(crate) fn notice(turn: &mut Turn<'_>) {
+pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     let attempt = turn.memory.attempt;
     if turn.memory.claimants.as_ref().is_some_and(|claims| claims.attempt != attempt) {
         // The attempt ended for another reason.
@@ -74,25 +74,25 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
     let text = format!("{}: nothing is destroyed until that is settled", in_words(&claims.first, &claims.others));
     turn.memory.claimants = Some(claims);
     if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
-        turn.memory.held = Some(Held { since: turn.now, until: None });
+        turn.memory.held = Some(HeldPlan { since: turn.now, until: None });
     }
-    turn.event(EventKind::Warning, EventReason::SecondClaimant, text);
+    turn.event(EventSeverity::Warning, EventReason::SecondClaimant, text);
 }
 
 /// Ends the claim of a host that a person has tried again.
-pub(crate) fn retry(turn: &mut Turn<'_>) {
+pub(crate) fn retry(turn: &mut StepDraft<'_>) {
     let Some(claims) = turn.memory.claimants.clone() else { return };
     drop_all(turn, &claims, "retry");
     let text = format!("attempt {} is over, because the host is tried again", claims.attempt);
-    turn.event(EventKind::Warning, EventReason::ClaimSettled, text);
+    turn.event(EventSeverity::Warning, EventReason::ClaimSettled, text);
 }
 
 /// Goes on with a claim that is not settled; `None` where the host goes on all the same.
 #[track_caller]
-pub(crate) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     let claims = turn.memory.claimants.clone()?;
     if turn.now >= claims.until {
-        let limit = words(turn.limits().claimants);
+        let limit = format_duration(turn.limits().claimants);
         let why = format!("because no person said within {limit} which of them is the host");
         return Some(neither(turn, &claims, "deadline", &why));
     }
@@ -102,7 +102,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
         return None;
     }
     let is_off = claims.cut.as_ref().is_some_and(|cut| cut.off_at.is_some());
-    if !is_off && matches!(attempt::presence(turn), Presence::Gone | Presence::Quiet) {
+    if !is_off && matches!(attempt::presence(turn), AgentPresence::Gone | AgentPresence::Quiet) {
         return Some(neither(turn, &claims, GONE, "because the bound agent is not heard any more"));
     }
     Some(match person::by_person(turn, &claims).filter(|_| !is_off) {
@@ -112,25 +112,25 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
 }
 
 /// Counts the claims in a row that the power settled, within the time in which a person would have decided.
-fn cuts_lately(turn: &Turn<'_>) -> u32 {
+fn cuts_lately(turn: &StepDraft<'_>) -> u32 {
     let is_of_late = |settled: &&Settled| turn.now.duration_since(settled.at) <= turn.limits().claimants;
     turn.memory.settled.as_ref().filter(is_of_late).map_or(0, |settled| settled.cuts)
 }
 
 /// Ends an attempt of which it is not known who was the host; the error says who claimed it.
 #[track_caller]
-fn neither(turn: &mut Turn<'_>, claims: &Claimants, by: &str, why: &str) -> Reason {
+fn neither(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str, why: &str) -> HostReason {
     let text = format!("attempt {} is over {why}; {}", claims.attempt, in_words(&claims.first, &claims.others));
     drop_all(turn, claims, by);
-    turn.event(EventKind::Warning, EventReason::ClaimSettled, text.clone());
+    turn.event(EventSeverity::Warning, EventReason::ClaimSettled, text.clone());
     if has_agent(&turn.memory.state) {
         return turn.fail(kind(&turn.memory.state), text);
     }
-    turn.stay(SignedDuration::from_secs(1), text)
+    turn.wait_in_state(SignedDuration::from_secs(1), text)
 }
 
 /// Ends the claim without a word for any of them. What is installed stays: there the others alone are sent away.
-fn drop_all(turn: &mut Turn<'_>, claims: &Claimants, by: &str) {
+fn drop_all(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str) {
     if has_agent(&turn.memory.state) {
         // Who falls silent does not set the count back.
         let cuts = if by == GONE { cuts_lately(turn) } else { 0 };
@@ -143,13 +143,13 @@ fn drop_all(turn: &mut Turn<'_>, claims: &Claimants, by: &str) {
 
 /// Ends the attempt with the claim. What was said in it of the disks may be another machine's word: they are looked at
 /// again, and what was written to is cleaned.
-fn over(turn: &mut Turn<'_>, by: &str, cuts: u32) {
+fn over(turn: &mut StepDraft<'_>, by: &str, cuts: u32) {
     let attempt = turn.memory.attempt;
     let reason = "more than one machine claimed to be this host: this attempt is over".to_owned();
-    turn.effect(Effect::AbortAgent { attempt, reason });
+    turn.effect(HostEffect::AbortAgent { attempt, reason });
     // Not the time of the failure that may follow, which is none of the disks.
     let at = turn.memory.claimants.as_ref().map_or(turn.now, |claims| claims.since);
-    turn.memory.refused = Some(Refused { at, attempt, plan: turn.memory.plan_number });
+    turn.memory.refused = Some(RefusedAttempt { at, attempt, plan: turn.memory.plan_number });
     turn.memory.wipe = None;
     turn.memory.power = None;
     // What the host is known as by the bound agent's word alone may be another machine's.
@@ -161,7 +161,7 @@ fn over(turn: &mut Turn<'_>, by: &str, cuts: u32) {
 }
 
 /// Forgets the claim, and opens the gate.
-fn end(turn: &mut Turn<'_>, by: &str, cuts: u32) {
+fn end(turn: &mut StepDraft<'_>, by: &str, cuts: u32) {
     let now = turn.now;
     if turn.memory.claimants.take().is_some_and(|claims| claims.person.is_some()) {
         stop_waiting(turn);
@@ -173,37 +173,37 @@ fn end(turn: &mut Turn<'_>, by: &str, cuts: u32) {
 }
 
 /// Ends the error that a person was waited for.
-fn stop_waiting(turn: &mut Turn<'_>) {
+fn stop_waiting(turn: &mut StepDraft<'_>) {
     turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some());
 }
 
 /// Remembers a machine that is not the host.
-fn name(turn: &mut Turn<'_>, machine: &Claimant, why: &str) {
+fn name(turn: &mut StepDraft<'_>, machine: &Claimant, why: &str) {
     let intruders = &mut turn.memory.intruders;
     intruders.retain(|known| known.machine.key != machine.key);
     intruders.push(Intruder { machine: machine.clone(), named_at: turn.now, why: why.to_owned() });
     let excess = intruders.len().saturating_sub(INTRUDERS_MAX);
     intruders.drain(..excess);
     turn.event(
-        EventKind::Warning,
+        EventSeverity::Warning,
         EventReason::IntruderNamed,
         format!("the machine with {machine} is not the host: {why}"),
     );
 }
 
 /// Names the kind of error of a claim that waits for a person.
-fn kind(state: &State) -> ErrorType {
+fn kind(state: &HostState) -> ErrorType {
     match state {
-        State::New | State::Unmanaged | State::Registering => ErrorType::Registration,
-        State::Inspecting => ErrorType::Inspection,
-        State::Preparing => ErrorType::Preparation,
-        State::Available
-        | State::Provisioning
-        | State::Provisioned
-        | State::ExternallyProvisioned
-        | State::Deprovisioning
-        | State::PoweringOff
-        | State::Deleting => ErrorType::Provisioning,
+        HostState::New | HostState::Unmanaged | HostState::Registering => ErrorType::Registration,
+        HostState::Inspecting => ErrorType::Inspection,
+        HostState::Preparing => ErrorType::Preparation,
+        HostState::Available
+        | HostState::Provisioning
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned
+        | HostState::Deprovisioning
+        | HostState::PoweringOff
+        | HostState::Deleting => ErrorType::Provisioning,
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::host::{
-        model::{memory::HostMemory, seen::Seen},
+        model::{inputs::HostInputs, memory::HostMemory},
         turn::contest::contest,
     };
     use firesteel_resources::host_journal::ClaimRecord;
@@ -223,9 +223,9 @@ mod tests {
         Claimant { key: key.into(), attempt, mac: "52:54:00:00:00:01".into(), ..Claimant::default() }
     }
 
-    fn seen(state: State) -> Seen {
+    fn seen(state: HostState) -> HostInputs {
         let memory = HostMemory { attempt: 3, state, ..HostMemory::default() };
-        let mut seen = Seen::new(BareMetalHost::default(), memory, Timestamp::UNIX_EPOCH, 1);
+        let mut seen = HostInputs::new(BareMetalHost::default(), memory, Timestamp::UNIX_EPOCH, 1);
         let others = vec![machine("bb", 3), machine("cc", 2)];
         seen.claim = Some(ClaimRecord { attempt: 3, first: machine("aa", 3), others });
         seen
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_claimed_twice_is_contested_until_the_others_are_named() {
-        let mut seen = seen(State::Inspecting);
+        let mut seen = seen(HostState::Inspecting);
         let text = contest(&seen.memory, &seen).unwrap_or_default();
         for part in ["key aa", "key bb", "key cc", "of attempt 2", "nothing is destroyed"] {
             assert!(text.contains(part), "{part}: {text}");
@@ -250,7 +250,9 @@ mod tests {
 
     #[test]
     fn where_no_agent_runs_nothing_is_held() {
-        for state in [State::Provisioned, State::ExternallyProvisioned, State::PoweringOff, State::Deleting] {
+        for state in
+            [HostState::Provisioned, HostState::ExternallyProvisioned, HostState::PoweringOff, HostState::Deleting]
+        {
             let seen = seen(state);
             assert_eq!(contest(&seen.memory, &seen), None, "{:?}", seen.memory.state);
         }
@@ -258,8 +260,8 @@ mod tests {
 
     #[test]
     fn so_many_intruders_are_remembered_each_once() {
-        let seen = seen(State::Inspecting);
-        let mut turn = Turn::new(&seen, Timestamp::UNIX_EPOCH);
+        let seen = seen(HostState::Inspecting);
+        let mut turn = StepDraft::new(&seen, Timestamp::UNIX_EPOCH);
         for number in 0..INTRUDERS_MAX + 3 {
             for _ in 0..2 {
                 name(&mut turn, &machine(&number.to_string(), 3), "so it is");

@@ -9,22 +9,23 @@ use firesteel_resources::{
 };
 
 use crate::{
-    disk::{self, Cleaned, Cleaning, DiskIdentity, Method, NextOwner, NoDisk, plan_cleaning},
+    disk::{self, Cleaning, CleaningMethod, CleaningProof, DiskIdentity, NextOwner, NoDisk, plan_cleaning},
     host::{
         model::{
-            effect::{EventKind, Reason},
-            erasure::Erased,
-            memory::{State, disks::CleanedNote, work::Failure},
+            effect::{EventSeverity, HostReason},
+            erasure::ErasureSummary,
+            inputs::AgentInputs,
+            memory::{HostState, disks::CleanedNote, work::HostFailure},
             orders::{ErasePlan, PlanKind},
-            seen::AgentSeen,
         },
         rules::{
-            agent, cut, guards, inspection, restored, vacancy,
-            wiped::{self, shortened},
+            agent,
+            erasure_end::{self, shortened},
+            freeze, guards, inspection, power_cut, vacancy,
         },
         turn::{
-            Turn,
-            attempt::{self, Presence, Progress, receipts},
+            StepDraft,
+            attempt::{self, AgentPlanProgress, AgentPresence, receipts},
             gate,
         },
     },
@@ -59,16 +60,16 @@ pub(crate) fn decide(
 /// or that no disk is known that could be cleaned.
 #[track_caller]
 pub(crate) fn run(
-    turn: &mut Turn<'_>,
+    turn: &mut StepDraft<'_>,
     next: NextOwner,
     targets: &[DiskIdentity],
     kind: ErrorType,
-) -> Result<String, Reason> {
+) -> Result<String, HostReason> {
     let before = turn.memory.failure.clone();
     let cleaned = go_on(turn, next, targets, kind);
     // A try that ended is tried again some time; an obstacle that stands is looked at and is no try.
-    let ended = |failure: &&Failure| failure.retry_at.is_some();
-    let at = |failure: &Failure| (failure.at, failure.count);
+    let ended = |failure: &&HostFailure| failure.retry_at.is_some();
+    let at = |failure: &HostFailure| (failure.at, failure.count);
     let newest = turn.memory.failure.as_ref().filter(ended).map(at);
     if newest.is_some() && newest != before.as_ref().filter(ended).map(at) {
         turn.memory.clean_failures += 1;
@@ -83,23 +84,23 @@ pub(crate) fn run(
 
 /// What an agent cleans at the moment is waited for. What shuts the gate, or freezes a disk, is a person's word or waits
 /// for one: `firesteel release --force` is theirs as well.
-fn may_give_up(turn: &Turn<'_>) -> bool {
+fn may_give_up(turn: &StepDraft<'_>) -> bool {
     let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
-    let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
+    let is_under_way = cleans && attempt::presence(turn) == AgentPresence::Alive;
     let is_ending = turn.memory.wipe.is_some();
     turn.is_deleting()
         && !is_under_way
         && !is_ending
-        && gate::shut(&turn.memory, turn.seen).is_none()
+        && gate::closed_gate(&turn.memory, turn.seen).is_none()
         && turn.memory.frozen.is_none()
 }
 
 /// The host is to go, and cleaning it failed too often; also since that was asked for.
 #[track_caller]
-pub(crate) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
+pub(crate) fn given_up(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     let failures = turn.memory.clean_failures;
     let asked_at = turn.seen.host.metadata.deletion_timestamp;
-    let is_try = |failure: &Failure| failure.retry_at.is_some() && Some(failure.at) >= asked_at;
+    let is_try = |failure: &HostFailure| failure.retry_at.is_some() && Some(failure.at) >= asked_at;
     let was_tried = turn.memory.failure.as_ref().is_some_and(is_try);
     let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
     is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
@@ -107,15 +108,20 @@ pub(crate) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
 
 /// Lets a host go whose cleaning is given up.
 #[track_caller]
-fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
+fn give_up(turn: &mut StepDraft<'_>, why: String) -> HostReason {
     let text = "the disk was not cleaned; the host may still run its OS";
-    turn.event(EventKind::Warning, EventReason::DeprovisioningGaveUp, text);
-    turn.go(State::PoweringOff, why)
+    turn.event(EventSeverity::Warning, EventReason::DeprovisioningGaveUp, text);
+    turn.go(HostState::PoweringOff, why)
 }
 
 #[track_caller]
-fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
-    if let Some(text) = wiped::go_on(turn, kind)? {
+fn go_on(
+    turn: &mut StepDraft<'_>,
+    next: NextOwner,
+    targets: &[DiskIdentity],
+    kind: ErrorType,
+) -> Result<String, HostReason> {
+    if let Some(text) = erasure_end::go_on(turn, kind)? {
         return Ok(text);
     }
     agent::stop_locked(turn)?;
@@ -125,10 +131,10 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
         return Err(reason);
     }
     let agent = agent::agent(turn, kind)?;
-    if restored::needs_look(turn) {
+    if freeze::needs_mark_check(turn) {
         // The plan that wrote to the disk is of an older state: what stands there now is looked at first.
         inspection::inspect(turn, agent, kind)?;
-        return Err(turn.stay(turn.limits().work_poll, "the disks were looked at before one is cleaned"));
+        return Err(turn.wait_in_state(turn.limits().work_poll, "the disks were looked at before one is cleaned"));
     }
     follow(turn, agent, next, kind)?;
     let cleaning = chosen(turn, agent, next, targets, kind)?;
@@ -142,23 +148,23 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
     if missing.is_empty() {
-        return wiped::conclude(turn, erased(&shown, &cleaning), kind);
+        return erasure_end::conclude(turn, erased(&shown, &cleaning), kind);
     }
     issue(turn, agent, next, &cleaning, (missing, targets), kind)
 }
 
 /// Nothing was cleaned although something may be there, for no disk is named that holds it: that stays told.
-pub(crate) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
+pub(crate) fn left_unknown(turn: &mut StepDraft<'_>, text: &str) {
     turn.memory.cleaned = None;
     turn.memory.holds_unknown = true;
     turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
-    turn.event(EventKind::Warning, EventReason::NotCleaned, shortened(text.to_owned()));
+    turn.event(EventSeverity::Warning, EventReason::NotCleaned, shortened(text.to_owned()));
 }
 
 /// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
 /// to its end first, whatever is wanted by now.
 #[track_caller]
-pub(crate) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Reason> {
+pub(crate) fn stop_undue(turn: &mut StepDraft<'_>, next: NextOwner) -> Result<(), HostReason> {
     if let Some(stopped) = turn.memory.plan.as_ref().and_then(|issued| issued.stopped.clone()) {
         return agent::stop(turn, &stopped.why);
     }
@@ -173,11 +179,11 @@ pub(crate) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Rea
 
 /// Gives up a plan that cleans. What it did until then is told, and nothing claims that a disk was erased or kept.
 #[track_caller]
-pub(crate) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+pub(crate) fn stop(turn: &mut StepDraft<'_>, why: &str) -> Result<(), HostReason> {
     let Some(issued) = turn.memory.plan.as_ref() else { return Ok(()) };
     let Some((method, disks)) = issued.cleans() else { return Ok(()) };
     if issued.stopped.is_none() {
-        tell_stopped(turn, method, &disks, why);
+        record_stopped(turn, method, &disks, why);
         if attempt::is_over(turn) {
             turn.memory.plan = None;
             return Ok(());
@@ -187,7 +193,7 @@ pub(crate) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
 }
 
 /// Whatever is cleaned next begins anew.
-fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why: &str) {
+fn record_stopped(turn: &mut StepDraft<'_>, method: CleaningMethod, disks: &[DiskIdentity], why: &str) {
     let shown = receipts(turn);
     let names = |is_proven: bool| {
         let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
@@ -202,27 +208,29 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     }
     let text = shortened(text);
     turn.memory.clean_failures = 0;
-    turn.event(EventKind::Warning, EventReason::CleaningStopped, text.clone());
+    turn.event(EventSeverity::Warning, EventReason::CleaningStopped, text.clone());
     // Of no boot: its end was not seen, so no grade of it is proven.
     let (at, attempt, unverified) = (turn.now, 0, Vec::new());
     let note =
         CleanedNote { at, attempt, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
-    turn.memory.cleaned = (method > Method::Metadata).then_some(note);
+    turn.memory.cleaned = (method > CleaningMethod::Metadata).then_some(note);
 }
 
 /// A plan that cleans is with the agent, or has ended.
 #[track_caller]
-fn follow(turn: &mut Turn<'_>, agent: &AgentSeen, next: NextOwner, kind: ErrorType) -> Result<(), Reason> {
+fn follow(turn: &mut StepDraft<'_>, agent: &AgentInputs, next: NextOwner, kind: ErrorType) -> Result<(), HostReason> {
     let Some((method, disks)) = turn.memory.plan.as_ref().and_then(|issued| issued.cleans()) else { return Ok(()) };
     match attempt::progress(turn, agent) {
-        Progress::NoPlan | Progress::Issued | Progress::Running { .. } => Err(agent::watch(turn, agent, kind)),
-        Progress::Failed { message, .. } => {
+        AgentPlanProgress::NoPlan | AgentPlanProgress::Issued | AgentPlanProgress::Running { .. } => {
+            Err(agent::watch(turn, agent, kind))
+        }
+        AgentPlanProgress::Failed { message, .. } => {
             turn.memory.plan = None;
             let shown = receipts(turn);
             vacancy::cleaned(turn, &shown);
             Err(failed(turn, next, kind, &message))
         }
-        Progress::Done => {
+        AgentPlanProgress::Done => {
             turn.memory.plan = None;
             let shown = receipts(turn);
             vacancy::cleaned(turn, &shown);
@@ -239,7 +247,7 @@ fn follow(turn: &mut Turn<'_>, agent: &AgentSeen, next: NextOwner, kind: ErrorTy
 }
 
 #[track_caller]
-fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) -> Reason {
+fn failed(turn: &mut StepDraft<'_>, next: NextOwner, kind: ErrorType, message: &str) -> HostReason {
     let (exit, guard) = (guards::exit(next), guards::override_help());
     guards::refuse(turn, kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
 }
@@ -249,12 +257,12 @@ fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) 
 /// at in any case.
 #[track_caller]
 fn chosen(
-    turn: &mut Turn<'_>,
-    agent: &AgentSeen,
+    turn: &mut StepDraft<'_>,
+    agent: &AgentInputs,
     next: NextOwner,
     targets: &[DiskIdentity],
     kind: ErrorType,
-) -> Result<Cleaning, Reason> {
+) -> Result<Cleaning, HostReason> {
     let seen = turn.seen;
     let hints = seen.host.spec.root_device_hints.as_ref();
     let decided = seen
@@ -273,7 +281,7 @@ fn chosen(
         }
         Some(_) | None => {
             inspection::inspect(turn, agent, kind)?;
-            Err(turn.stay(turn.limits().secret_retry, "the hardware record is being stored"))
+            Err(turn.wait_in_state(turn.limits().secret_retry, "the hardware record is being stored"))
         }
     }
 }
@@ -284,12 +292,12 @@ fn is_known(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
 }
 
 fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
-    cleaning.method == Method::Metadata && cleaning.disks.iter().all(|disk| targets.contains(disk))
+    cleaning.method == CleaningMethod::Metadata && cleaning.disks.iter().all(|disk| targets.contains(disk))
 }
 
 /// A failure to clean delays the next try; one that led here delays the next installation alone.
 #[track_caller]
-fn is_due(turn: &mut Turn<'_>) -> Result<(), Reason> {
+fn is_due(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let is_since = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
     let is_own = is_since || guards::is_refusal(&turn.memory);
     let is_overridden = !turn.requests.override_guards.is_empty();
@@ -298,17 +306,17 @@ fn is_due(turn: &mut Turn<'_>) -> Result<(), Reason> {
 
 #[track_caller]
 fn issue(
-    turn: &mut Turn<'_>,
-    agent: &AgentSeen,
+    turn: &mut StepDraft<'_>,
+    agent: &AgentInputs,
     next: NextOwner,
     cleaning: &Cleaning,
     (missing, targets): (Vec<DiskIdentity>, &[DiskIdentity]),
     kind: ErrorType,
-) -> Result<String, Reason> {
+) -> Result<String, HostReason> {
     is_due(turn)?;
     gate::may_destroy(turn, kind)?;
-    if cleaning.method > Method::Metadata {
-        cut::read_once(turn)?;
+    if cleaning.method > CleaningMethod::Metadata {
+        power_cut::read_once(turn)?;
     }
     let mut disks = guards::may_clean(turn, next, &missing, kind)?;
     let named = guards::named(turn, &disks);
@@ -321,7 +329,7 @@ fn issue(
         _ if !agent.can_erase => {
             if turn.requests.retry {
                 turn.issue(PlanKind::Reboot);
-                return Err(turn.stay(turn.limits().secret_retry, "the host boots again, for a newer agent"));
+                return Err(turn.wait_in_state(turn.limits().secret_retry, "the host boots again, for a newer agent"));
             }
             let text = "its agent is too old to erase disks: give the appliance newer boot files, and run \
                         `firesteel retry`";
@@ -335,42 +343,42 @@ fn issue(
         }
     };
     if let Some(relaxed) = &cleaning.relaxed {
-        turn.event(EventKind::Warning, EventReason::CleaningRelaxed, relaxed.clone());
+        turn.event(EventSeverity::Warning, EventReason::CleaningRelaxed, relaxed.clone());
     }
-    turn.event(EventKind::Normal, EventReason::CleaningStarted, shortened(told(&plan, cleaning)));
+    turn.event(EventSeverity::Normal, EventReason::CleaningStarted, shortened(plan_text(&plan, cleaning)));
     turn.issue(plan);
     Err(agent::watch(turn, agent, kind))
 }
 
-fn told(plan: &PlanKind, cleaning: &Cleaning) -> String {
+fn plan_text(plan: &PlanKind, cleaning: &Cleaning) -> String {
     let disks: Vec<String> = match plan {
         PlanKind::Clean { disk } => vec![disk.to_string()],
         PlanKind::Erase(erase) => erase.disks.iter().map(ToString::to_string).collect(),
         PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => Vec::new(),
     };
-    let kept = kept(cleaning).map(|kept| format!("; {kept}")).unwrap_or_default();
+    let kept = kept_disks_text(cleaning).map(|kept| format!("; {kept}")).unwrap_or_default();
     format!("{} of {}{kept}", cleaning.method.word(), disks.join("; "))
 }
 
 /// The disks that keep what they have, in words.
-fn kept(cleaning: &Cleaning) -> Option<String> {
+fn kept_disks_text(cleaning: &Cleaning) -> Option<String> {
     let kept: Vec<&str> = cleaning.kept.iter().map(|disk| disk.device.as_str()).collect();
     (!kept.is_empty()).then(|| format!("kept: {}", kept.join(", ")))
 }
 
 /// Gathers what the receipts say of the disks, in words for both: that all was seen, and that it was not.
-fn erased(shown: &[Cleaned], cleaning: &Cleaning) -> Erased {
+fn erased(shown: &[CleaningProof], cleaning: &Cleaning) -> ErasureSummary {
     let shown: Vec<_> =
         cleaning.disks.iter().filter_map(|wanted| disk::proof(cleaning.method, wanted, shown).ok()).collect();
     let beside: String =
-        cleaning.relaxed.iter().cloned().chain(kept(cleaning)).map(|text| format!("; {text}")).collect();
+        cleaning.relaxed.iter().cloned().chain(kept_disks_text(cleaning)).map(|text| format!("; {text}")).collect();
     let is_whole = cleaning.is_all || cleaning.kept.is_empty();
-    Erased {
+    ErasureSummary {
         method: cleaning.method,
         disks: cleaning.disks.clone(),
         is_all: cleaning.is_all,
-        is_whole: cleaning.method > Method::Metadata && cleaning.relaxed.is_none() && is_whole,
-        proven: shortened(disk::words(cleaning.method, &shown) + &beside),
+        is_whole: cleaning.method > CleaningMethod::Metadata && cleaning.relaxed.is_none() && is_whole,
+        proven: shortened(disk::describe_proof(cleaning.method, &shown) + &beside),
         claimed: shortened(disk::claims(&shown) + &beside),
     }
 }

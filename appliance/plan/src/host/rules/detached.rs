@@ -15,18 +15,18 @@ use firesteel_resources::bare_metal_host::annotations::DeleteAction;
 
 use crate::host::{
     model::{
-        effect::{Effect, EventKind, Reason},
-        memory::{HostMemory, State},
+        effect::{EventSeverity, HostEffect, HostReason},
+        memory::{HostMemory, HostState},
     },
     turn::{
-        Turn,
-        attempt::{self, Presence},
+        StepDraft,
+        attempt::{self, AgentPresence},
     },
 };
 
 /// What a detached host waits with, if it is one.
-pub(crate) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
-    if turn.memory.state == State::Deleting {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
+    if turn.memory.state == HostState::Deleting {
         return None;
     }
     let Some(detached) = turn.requests.detached else {
@@ -43,42 +43,42 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
     if turn.memory.detached.is_none() {
         stop_work(turn, "the host was detached by force");
         turn.memory.detached = Some(turn.now);
-        turn.event(EventKind::Normal, EventReason::Detached, "the host is let alone");
+        turn.event(EventSeverity::Normal, EventReason::Detached, "the host is let alone");
     }
     if asked_to_go {
         return Some(turn.rest("detached: deletion waits until the host is attached again"));
     }
     let poll = turn.limits().slow_poll;
-    Some(turn.stay(poll, "detached: the host is let alone"))
+    Some(turn.wait_in_state(poll, "detached: the host is let alone"))
 }
 
 /// States in which no work of ours is under way.
 pub(crate) fn rests(memory: &HostMemory) -> bool {
-    matches!(memory.state, State::Provisioned | State::ExternallyProvisioned | State::Available)
+    matches!(memory.state, HostState::Provisioned | HostState::ExternallyProvisioned | HostState::Available)
 }
 
 /// What was known of the BMC before may be another one's word: it is asked anew (upstream registers again).
-fn attach(turn: &mut Turn<'_>) {
+fn attach(turn: &mut StepDraft<'_>) {
     if turn.memory.detached.take().is_some() {
         turn.memory.bmc.good_credentials = None;
-        turn.event(EventKind::Normal, EventReason::Attached, "the host is managed again");
+        turn.event(EventSeverity::Normal, EventReason::Attached, "the host is managed again");
     }
 }
 
-fn let_go(turn: &mut Turn<'_>) -> Reason {
+fn let_go(turn: &mut StepDraft<'_>) -> HostReason {
     stop_work(turn, "the host was deleted while detached");
-    if matches!(turn.memory.state, State::Provisioning | State::Deprovisioning) {
+    if matches!(turn.memory.state, HostState::Provisioning | HostState::Deprovisioning) {
         // Half a disk, or half of one cleaned, is nobody's installation.
         turn.memory.applied = None;
     }
     let now = turn.now;
     turn.memory.detached.get_or_insert(now);
-    turn.go(State::Deleting, "deleted while detached: the host keeps what it runs")
+    turn.go(HostState::Deleting, "deleted while detached: the host keeps what it runs")
 }
 
 /// Nobody works on the host from here on. An agent that may be at work stops where that is safe; the
 /// number of its boot is spent, so that it is known to be old.
-pub(crate) fn stop_work(turn: &mut Turn<'_>, why: &str) {
+pub(crate) fn stop_work(turn: &mut StepDraft<'_>, why: &str) {
     turn.memory.power = None;
     turn.memory.reboot = None;
     turn.memory.boot = None;
@@ -91,11 +91,11 @@ pub(crate) fn stop_work(turn: &mut Turn<'_>, why: &str) {
         return;
     }
     match attempt::presence(turn) {
-        Presence::Alive | Presence::Quiet => {
-            turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.to_owned() });
+        AgentPresence::Alive | AgentPresence::Quiet => {
+            turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason: why.to_owned() });
             attempt::open(turn);
         }
-        Presence::Gone => attempt::open(turn),
-        Presence::Absent => turn.memory.plan = None,
+        AgentPresence::Gone => attempt::open(turn),
+        AgentPresence::Absent => turn.memory.plan = None,
     }
 }

@@ -5,7 +5,7 @@
 //! While one of the disks to clean is kept, no other one is erased: a host is not left half erased and without its
 //! system. What its owner overrides by name is erased at once, and the rest waits on.
 
-use firesteel_contents::Own;
+use firesteel_contents::OwnershipClaim;
 use firesteel_facts::EventReason;
 use firesteel_resources::{
     BareMetalHost, HardwareRecord,
@@ -17,12 +17,12 @@ use crate::{
     disk::{DiskIdentity, NextOwner, identity_of, is_named_by, mismatch, names_one, record_of},
     host::{
         model::{
-            effect::{Effect, EventKind, Reason},
-            memory::{HostMemory, disks::Refused},
+            effect::{EventSeverity, HostEffect, HostReason},
+            memory::{HostMemory, disks::RefusedAttempt},
             orders::PlanKind,
         },
         rules::vacancy::{own_names, was_vacant},
-        turn::{Turn, changed},
+        turn::{StepDraft, hardware_changes},
     },
 };
 
@@ -33,7 +33,7 @@ const DISK_BYTES_MIN: usize = 160;
 
 /// A disk that is not to be erased, and each reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Guarded {
+pub(crate) struct RefusedDisk {
     pub(crate) disk: DiskIdentity,
     /// In the boot of the inspection.
     pub(crate) device: String,
@@ -42,12 +42,12 @@ pub(crate) struct Guarded {
 
 /// What of the disks to clean goes now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sorted {
+pub(crate) struct SortedDisks {
     pub(crate) now: Vec<DiskIdentity>,
     /// Guarded, and let go by the owner's word.
-    pub(crate) let_go: Vec<Guarded>,
+    pub(crate) let_go: Vec<RefusedDisk>,
     /// While there is one, only what is let go is erased.
-    pub(crate) refused: Vec<Guarded>,
+    pub(crate) refused: Vec<RefusedDisk>,
 }
 
 /// What speaks against erasing this disk of the record; empty also where it is not known what it
@@ -60,15 +60,15 @@ pub fn objections(
     disk: &DiskRecord,
 ) -> Vec<String> {
     let identity = identity_of(disk, &record.disks);
-    if changed::is_since(memory, record, disk) {
+    if hardware_changes::is_since(memory, record, disk) {
         return Vec::new();
     }
     let was_vacant = identity.as_ref().is_some_and(|identity| was_vacant(memory, identity));
     let is_named = identity.is_some_and(|identity| is_named(memory, &identity)) || is_hinted(host, disk);
-    reasons(Own { names: &own_names(host, memory), was_vacant, is_named }, disk)
+    reasons(OwnershipClaim { names: &own_names(host, memory), was_vacant, is_named }, disk)
 }
 
-fn reasons(own: Own<'_>, disk: &DiskRecord) -> Vec<String> {
+fn reasons(own: OwnershipClaim<'_>, disk: &DiskRecord) -> Vec<String> {
     let judge = |contents| firesteel_contents::objections(contents, own);
     disk.contents.as_deref().map(judge).unwrap_or_default()
 }
@@ -87,7 +87,7 @@ fn is_hinted(host: &BareMetalHost, disk: &DiskRecord) -> bool {
 }
 
 /// Those of the disks that the hints named for an installation, or name for the next one.
-pub(crate) fn named(turn: &Turn<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
+pub(crate) fn named(turn: &StepDraft<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
     let all = own_record(turn).map(|record| record.disks.as_slice()).unwrap_or_default();
     let is_hinted = |disk: &DiskIdentity| record_of(disk, all).is_some_and(|found| is_hinted(&turn.seen.host, found));
     disks.iter().filter(|disk| is_named(&turn.memory, disk) || is_hinted(disk)).cloned().collect()
@@ -99,14 +99,16 @@ pub(crate) fn guarded(
     host: &BareMetalHost,
     memory: &HostMemory,
     record: &HardwareRecord,
-) -> Vec<Guarded> {
+) -> Vec<RefusedDisk> {
     let names = own_names(host, memory);
     let one = |identity: &DiskIdentity| {
-        let disk = record_of(identity, &record.disks).filter(|disk| !changed::is_since(memory, record, disk))?;
+        let disk =
+            record_of(identity, &record.disks).filter(|disk| !hardware_changes::is_since(memory, record, disk))?;
         let is_named = is_named(memory, identity) || is_hinted(host, disk);
-        let reasons = reasons(Own { names: &names, was_vacant: was_vacant(memory, identity), is_named }, disk);
+        let reasons =
+            reasons(OwnershipClaim { names: &names, was_vacant: was_vacant(memory, identity), is_named }, disk);
         let device = disk.device.clone();
-        (!reasons.is_empty()).then(|| Guarded { disk: identity.clone(), device, reasons })
+        (!reasons.is_empty()).then(|| RefusedDisk { disk: identity.clone(), device, reasons })
     };
     disks.iter().filter_map(one).collect()
 }
@@ -114,10 +116,10 @@ pub(crate) fn guarded(
 /// Pure: `overrides` are the names that the owner gave. What is let go comes first.
 pub(crate) fn sort(
     disks: &[DiskIdentity],
-    guarded: Vec<Guarded>,
+    guarded: Vec<RefusedDisk>,
     overrides: &[String],
     record: Option<&HardwareRecord>,
-) -> Sorted {
+) -> SortedDisks {
     let all = record.map(|record| record.disks.as_slice()).unwrap_or_default();
     let is_overridden = |disk: &DiskIdentity| overrides.iter().any(|name| is_named_by(name, disk, all));
     let (let_go, refused): (Vec<_>, Vec<_>) = guarded.into_iter().partition(|one| is_overridden(&one.disk));
@@ -126,17 +128,17 @@ pub(crate) fn sort(
         let others: Vec<DiskIdentity> = disks.iter().filter(|disk| !now.contains(disk)).cloned().collect();
         now.extend(others);
     }
-    Sorted { now, let_go, refused }
+    SortedDisks { now, let_go, refused }
 }
 
 /// Those of the disks that go now: all, or the ones that the owner's word lets go while guards keep others.
 #[track_caller]
 pub(crate) fn may_clean(
-    turn: &mut Turn<'_>,
+    turn: &mut StepDraft<'_>,
     next: NextOwner,
     missing: &[DiskIdentity],
     kind: ErrorType,
-) -> Result<Vec<DiskIdentity>, Reason> {
+) -> Result<Vec<DiskIdentity>, HostReason> {
     let record = own_record(turn);
     let guarded = record.map(|record| guarded(missing, &turn.seen.host, &turn.memory, record));
     let sorted = sort(missing, guarded.unwrap_or_default(), &turn.requests.override_guards, record);
@@ -148,7 +150,7 @@ pub(crate) fn may_clean(
 
 /// Guards keep some of the disks, and what the owner's word lets go is gone.
 #[track_caller]
-fn refused(turn: &mut Turn<'_>, next: NextOwner, kept: &[Guarded], of: usize, kind: ErrorType) -> Reason {
+fn refused(turn: &mut StepDraft<'_>, next: NextOwner, kept: &[RefusedDisk], of: usize, kind: ErrorType) -> HostReason {
     // A request that names none of them is over, too.
     take_overrides(turn, &[]);
     let what = format!("could not clean the disks: guards keep {} of {of}, so no other is erased", kept.len());
@@ -158,7 +160,7 @@ fn refused(turn: &mut Turn<'_>, next: NextOwner, kept: &[Guarded], of: usize, ki
 
 /// The inspection of this boot. Who asks to try again may have changed the disks, and so may anybody since the last
 /// try.
-pub(crate) fn own_record<'a>(turn: &Turn<'a>) -> Option<&'a HardwareRecord> {
+pub(crate) fn own_record<'a>(turn: &StepDraft<'a>) -> Option<&'a HardwareRecord> {
     let is_own = |record: &&HardwareRecord| {
         record.attempt == turn.memory.attempt
             && turn.memory.retried_at.is_none_or(|retried_at| record.inspected_at >= retried_at)
@@ -183,7 +185,7 @@ pub(crate) fn exit(next: NextOwner) -> &'static str {
 
 /// Refuses to install on a disk that something speaks against.
 #[track_caller]
-pub(crate) fn may_write(turn: &mut Turn<'_>, disk: &DiskIdentity, kind: ErrorType) -> Result<(), Reason> {
+pub(crate) fn may_write(turn: &mut StepDraft<'_>, disk: &DiskIdentity, kind: ErrorType) -> Result<(), HostReason> {
     let Some(record) = turn.seen.hardware.as_ref() else { return Ok(()) };
     let kept = guarded(std::slice::from_ref(disk), &turn.seen.host, &turn.memory, record);
     if kept.is_empty() {
@@ -196,9 +198,9 @@ pub(crate) fn may_write(turn: &mut Turn<'_>, disk: &DiskIdentity, kind: ErrorTyp
 
 /// A try that ended because of how the disks are: they are looked at again before the next one.
 #[track_caller]
-pub(crate) fn refuse(turn: &mut Turn<'_>, kind: ErrorType, text: impl Into<String>) -> Reason {
+pub(crate) fn refuse(turn: &mut StepDraft<'_>, kind: ErrorType, text: impl Into<String>) -> HostReason {
     let (at, attempt, plan) = (turn.now, turn.memory.attempt, turn.memory.plan_number);
-    turn.memory.refused = Some(Refused { at, attempt, plan });
+    turn.memory.refused = Some(RefusedAttempt { at, attempt, plan });
     // An inspection that is done already is not the one that is wanted then.
     turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
     turn.fail(kind, text)
@@ -224,7 +226,7 @@ pub(crate) fn override_help() -> String {
 }
 
 /// The words of a refusal: each disk with its reasons, and the ways out.
-pub(crate) fn refusal(what: &str, kept: &[Guarded], exits: &str) -> String {
+pub(crate) fn refusal(what: &str, kept: &[RefusedDisk], exits: &str) -> String {
     let budget = TEXT_BYTES_MAX.saturating_sub(what.len() + exits.len());
     let each = (budget / kept.len().max(1)).max(DISK_BYTES_MIN);
     let mut text = format!("{what}: ");
@@ -241,7 +243,7 @@ pub(crate) fn refusal(what: &str, kept: &[Guarded], exits: &str) -> String {
     text + exits
 }
 
-fn words_of(one: &Guarded, bytes: usize) -> String {
+fn words_of(one: &RefusedDisk, bytes: usize) -> String {
     let mut text = format!("{} ({}) because of ", one.device, one.disk);
     for (index, reason) in one.reasons.iter().enumerate() {
         let lead = if index == 0 { "" } else { ", " };
@@ -260,20 +262,20 @@ fn words_of(one: &Guarded, bytes: usize) -> String {
 }
 
 /// A request that was taken for a plan counts for no other one, also where its removal was lost.
-pub(crate) fn drop_taken(turn: &mut Turn<'_>) {
+pub(crate) fn drop_taken(turn: &mut StepDraft<'_>) {
     if turn.memory.overridden.is_empty() {
         return;
     }
     if turn.requests.override_guards == turn.memory.overridden {
         turn.requests.override_guards.clear();
-        turn.effect(Effect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
+        turn.effect(HostEffect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
     } else {
         turn.memory.overridden.clear();
     }
 }
 
 /// An override has the next try made at once where the last one was refused.
-pub(crate) fn heed(turn: &mut Turn<'_>) {
+pub(crate) fn retry_overridden(turn: &mut StepDraft<'_>) {
     if turn.requests.override_guards.is_empty() {
         return;
     }
@@ -286,7 +288,7 @@ pub(crate) fn heed(turn: &mut Turn<'_>) {
 }
 
 /// Which of the disks have their guards overridden; the request is over with that.
-pub(crate) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
+pub(crate) fn take_overrides(turn: &mut StepDraft<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
     let names = std::mem::take(&mut turn.requests.override_guards);
     let Some(record) = turn.seen.hardware.as_ref().filter(|_| !names.is_empty()) else { return Vec::new() };
     turn.memory.overridden.clone_from(&names);
@@ -295,7 +297,7 @@ pub(crate) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec
         match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
             Some(disk) => {
                 turn.event(
-                    EventKind::Warning,
+                    EventSeverity::Warning,
                     EventReason::GuardOverridden,
                     format!("{disk} is erased whatever it holds"),
                 );
@@ -305,11 +307,11 @@ pub(crate) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec
                 let text = format!(
                     "no guard is overridden by {name:?}: it names none of the disks that are erased now, or several"
                 );
-                turn.event(EventKind::Warning, EventReason::GuardNotOverridden, text);
+                turn.event(EventSeverity::Warning, EventReason::GuardNotOverridden, text);
             }
         }
     }
-    turn.effect(Effect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
     overridden
 }
 
@@ -320,8 +322,8 @@ mod tests {
     use super::*;
     use crate::{disk::DiskChoice, host::model::memory::disks::DiskPlan};
 
-    fn kept(number: usize, reasons: usize) -> Guarded {
-        Guarded {
+    fn kept(number: usize, reasons: usize) -> RefusedDisk {
+        RefusedDisk {
             disk: DiskIdentity { serial: format!("S{number}"), size_bytes: 1 << 30, ..DiskIdentity::default() },
             device: format!("/dev/sd{number}"),
             reasons: (0..reasons)
@@ -355,11 +357,11 @@ mod tests {
                         \"datastore0\", partition 1: it holds VMFS \"datastore1\"; /dev/sd2 (serial S2, 1.1 GB) because \
                         of partition 0: it holds VMFS \"datastore0\"; the way out";
         assert_eq!(text, expected);
-        let disks: Vec<Guarded> = (0..8).map(|number| kept(number, 32)).collect();
+        let disks: Vec<RefusedDisk> = (0..8).map(|number| kept(number, 32)).collect();
         let text = refusal("could not clean", &disks, "the way out");
         assert!(text.len() < 2048 && text.ends_with("; the way out"), "{text}");
         assert!(disks.iter().all(|one| text.contains(&one.device)) && text.contains("more"), "{text}");
-        let disks: Vec<Guarded> = (0..256).map(|number| kept(number, 32)).collect();
+        let disks: Vec<RefusedDisk> = (0..256).map(|number| kept(number, 32)).collect();
         let text = refusal("could not clean", &disks, "the way out");
         assert!(text.len() < 2048 && text.contains("more disks; the way out"), "{text}");
     }
@@ -373,7 +375,7 @@ mod tests {
             ..HardwareRecord::default()
         };
         let disks: Vec<DiskIdentity> = (0..3).map(|number| kept(number, 0).disk).collect();
-        let serials = |sorted: &Sorted| sorted.now.iter().map(|disk| disk.serial.clone()).collect::<Vec<_>>();
+        let serials = |sorted: &SortedDisks| sorted.now.iter().map(|disk| disk.serial.clone()).collect::<Vec<_>>();
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         for (overrides, now, refused) in [
             (names(&[]), names(&[]), 2),

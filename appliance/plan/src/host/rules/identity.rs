@@ -15,9 +15,9 @@ use firesteel_resources::{
 use jiff::Timestamp;
 
 use crate::host::model::{
+    inputs::HostInputs,
     known_identity::{KnownIdentity, usable_serial, usable_uuid},
     memory::HostMemory,
-    seen::Seen,
 };
 
 /// Says what a host is known as: by the last accepted inspection, or by a person since. Journals of older versions
@@ -49,7 +49,7 @@ pub fn is_own_word(bound: &Claimant, accepted_at: Timestamp) -> bool {
 /// Finds out whether a machine that was refused in this attempt is still another one than the host. It asks again as
 /// long as it is there; a retry by a person forgets it.
 #[must_use]
-pub fn change(memory: &HostMemory, seen: &Seen) -> Option<IdentityChange> {
+pub fn change(memory: &HostMemory, seen: &HostInputs) -> Option<IdentityChange> {
     let is_of_this = |refused: &&RefusedIdentity| {
         refused.attempt == memory.attempt && memory.retried_at.is_none_or(|retried_at| refused.at > retried_at)
     };

@@ -5,14 +5,14 @@ use jiff::SignedDuration;
 
 use crate::host::{
     model::{
-        effect::{Effect, Reason},
+        effect::{HostEffect, HostReason},
+        inputs::AgentInputs,
         orders::PlanKind,
-        seen::AgentSeen,
     },
     rules::agent,
     turn::{
-        Turn,
-        attempt::{self, Progress},
+        StepDraft,
+        attempt::{self, AgentPlanProgress},
     },
 };
 
@@ -21,7 +21,7 @@ const SHOWN_POLL: SignedDuration = SignedDuration::from_secs(1);
 
 /// Has the agent inspect the host in this boot; `Ok` when the record of it is stored.
 #[track_caller]
-pub(crate) fn inspect(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> Result<(), Reason> {
+pub(crate) fn inspect(turn: &mut StepDraft<'_>, agent: &AgentInputs, kind: ErrorType) -> Result<(), HostReason> {
     let number = turn.memory.plan_number;
     let is_current = turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::Inspect);
     if !is_current {
@@ -30,12 +30,14 @@ pub(crate) fn inspect(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -
         return Err(agent::watch(turn, agent, kind));
     }
     match attempt::progress(turn, agent) {
-        Progress::NoPlan | Progress::Issued | Progress::Running { .. } => Err(agent::watch(turn, agent, kind)),
-        Progress::Failed { message, .. } => {
+        AgentPlanProgress::NoPlan | AgentPlanProgress::Issued | AgentPlanProgress::Running { .. } => {
+            Err(agent::watch(turn, agent, kind))
+        }
+        AgentPlanProgress::Failed { message, .. } => {
             turn.memory.plan = None;
             Err(turn.fail(kind, format!("the inspection failed: {message}")))
         }
-        Progress::Done => {
+        AgentPlanProgress::Done => {
             let attempt = turn.memory.attempt;
             let record = turn.seen.hardware.as_ref();
             let is_stored = record.is_some_and(|record| record.attempt == attempt && record.plan == number);
@@ -43,8 +45,8 @@ pub(crate) fn inspect(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -
             if is_stored && turn.seen.hardware_is_shown {
                 return Ok(());
             }
-            turn.effect(Effect::SaveHardware { attempt, plan: number });
-            Err(turn.stay(SHOWN_POLL, "the hardware record is being stored"))
+            turn.effect(HostEffect::SaveHardware { attempt, plan: number });
+            Err(turn.wait_in_state(SHOWN_POLL, "the hardware record is being stored"))
         }
     }
 }

@@ -6,14 +6,14 @@ use firesteel_resources::Condition;
 
 use crate::host::{
     model::{
-        effect::{EventKind, Reason},
+        effect::{EventSeverity, HostReason},
+        inputs::BmcFaultKind,
         memory::{HostMemory, work::OrderedOverride},
         orders::BmcAction,
-        seen::BmcFaultKind,
     },
     turn::{
-        Turn,
-        bmc::{Call, call},
+        StepDraft,
+        bmc::{BmcCallProgress, call},
         later,
     },
 };
@@ -24,7 +24,7 @@ pub(crate) const TYPE: &str = "BootOverride";
 const FAILURES_MAX: u32 = 3;
 
 /// The BMC took the order for that boot.
-pub(crate) fn learn(turn: &mut Turn<'_>) {
+pub(crate) fn record_overrides(turn: &mut StepDraft<'_>) {
     let no_override = turn.seen.bmc.no_override.clone();
     if no_override.is_some() {
         turn.memory.bmc.ordered = None;
@@ -35,7 +35,7 @@ pub(crate) fn learn(turn: &mut Turn<'_>) {
 /// Reads the override again after the installation, and takes it back where it is still there; `Err` while that is
 /// under way. What keeps the BMC from being asked at all is the affair of those who look at its power.
 #[track_caller]
-pub(crate) fn take_back(turn: &mut Turn<'_>) -> Result<(), Reason> {
+pub(crate) fn take_back(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(mut ordered) = turn.memory.bmc.ordered.clone() else { return Ok(()) };
     let pending = turn.memory.bmc.call.as_ref().map(|pending| pending.call.action);
     let is_asked = pending == Some(BmcAction::TakeBootBack);
@@ -45,9 +45,9 @@ pub(crate) fn take_back(turn: &mut Turn<'_>) -> Result<(), Reason> {
         return Ok(());
     }
     let left = match call(turn, BmcAction::TakeBootBack) {
-        Call::Waiting(reason) => return Err(reason),
-        Call::Done => turn.seen.bmc.override_left.clone(),
-        Call::Failed(fault) => match fault.kind {
+        BmcCallProgress::Waiting(reason) => return Err(reason),
+        BmcCallProgress::Done => turn.seen.bmc.override_left.clone(),
+        BmcCallProgress::Failed(fault) => match fault.kind {
             BmcFaultKind::Refused | BmcFaultKind::Unsupported => Some(fault.message),
             BmcFaultKind::Unreachable
             | BmcFaultKind::Credentials
@@ -62,7 +62,7 @@ pub(crate) fn take_back(turn: &mut Turn<'_>) -> Result<(), Reason> {
     };
     turn.memory.bmc.ordered = left.map(|why| {
         let text = text_of(&why);
-        turn.event(EventKind::Warning, EventReason::BootOverrideLeft, text);
+        turn.event(EventSeverity::Warning, EventReason::BootOverrideLeft, text);
         let retry_at = Some(later(turn.now, turn.limits().slow_poll));
         OrderedOverride { failures: ordered.failures + 1, retry_at, why: Some(why) }
     });

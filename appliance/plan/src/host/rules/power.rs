@@ -5,24 +5,24 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     model::{
-        effect::Reason,
-        memory::work::PowerWork,
+        effect::HostReason,
+        inputs::{BmcFault, BmcFaultKind, HostPower},
+        memory::work::PowerTask,
         orders::BmcAction,
-        seen::{BmcFault, BmcFaultKind, Power},
     },
-    rules::access,
+    rules::bmc_access,
     turn::{
-        Turn,
-        bmc::{Call, call},
-        later, words,
+        StepDraft,
+        bmc::{BmcCallProgress, call},
+        format_duration, later,
     },
 };
 
-pub(crate) enum Reach {
+pub(crate) enum PowerOutcome {
     /// The power is as wanted, by a fresh look.
     Reached,
     /// Not yet, or not this time: the reason says which.
-    Waiting(Reason),
+    Waiting(HostReason),
 }
 
 /// What power that cannot be changed is called.
@@ -30,7 +30,7 @@ const KIND: ErrorType = ErrorType::PowerManagement;
 
 /// Brings the power to what is wanted. `hard`: no OS is there that could shut down.
 #[track_caller]
-pub(crate) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
+pub(crate) fn reach(turn: &mut StepDraft<'_>, on: bool, hard: bool) -> PowerOutcome {
     let changing = turn.memory.power.as_ref().is_some_and(|work| work.want_on == on);
     let age_max = if changing { turn.limits().power_poll_changing } else { turn.limits().power_poll };
     let age = turn.seen.bmc.power_at.map(|at| turn.now.duration_since(at));
@@ -46,33 +46,33 @@ pub(crate) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
     if !ordering && (looking || age.is_none_or(|age| age > age_max)) {
         match call(turn, BmcAction::Probe) {
             // What is seen now is its answer.
-            Call::Done => {}
+            BmcCallProgress::Done => {}
             // A look now and then does not unsettle what rests as it was seen last.
-            Call::Waiting(_) if was_steady => {}
-            Call::Waiting(reason) => return Reach::Waiting(reason),
-            Call::Failed(fault) => return Reach::Waiting(access::failed(turn, KIND, &fault)),
+            BmcCallProgress::Waiting(_) if was_steady => {}
+            BmcCallProgress::Waiting(reason) => return PowerOutcome::Waiting(reason),
+            BmcCallProgress::Failed(fault) => return PowerOutcome::Waiting(bmc_access::failed(turn, KIND, &fault)),
         }
     }
     let reached = is_seen(turn, on);
     if reached && !ordering {
         turn.memory.power = None;
-        return Reach::Reached;
+        return PowerOutcome::Reached;
     }
     let work = turn.memory.power.clone().filter(|work| work.want_on == on);
-    let work = work.unwrap_or(PowerWork { want_on: on, hard, since: turn.now, ordered: false });
+    let work = work.unwrap_or(PowerTask { want_on: on, hard, since: turn.now, ordered: false });
     change(turn, work)
 }
 
-fn is_seen(turn: &Turn<'_>, on: bool) -> bool {
+fn is_seen(turn: &StepDraft<'_>, on: bool) -> bool {
     match turn.seen.bmc.power {
-        Power::On => on,
-        Power::Off => !on,
-        Power::Unknown => false,
+        HostPower::On => on,
+        HostPower::Off => !on,
+        HostPower::Unknown => false,
     }
 }
 
 #[track_caller]
-fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
+fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> PowerOutcome {
     let waited = turn.now.duration_since(work.since);
     let limit = if work.want_on || work.hard { turn.limits().power_change } else { turn.limits().soft_off };
     turn.deadline(later(work.since, limit));
@@ -80,36 +80,37 @@ fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
         if work.want_on || work.hard {
             turn.memory.power = None;
             let (order, state) = if work.want_on { ("power-on", "off") } else { ("power-off", "on") };
-            let text = format!("the BMC accepted {order} but the host is still {state} after {}", words(waited));
-            return Reach::Waiting(turn.fail(KIND, text));
+            let text =
+                format!("the BMC accepted {order} but the host is still {state} after {}", format_duration(waited));
+            return PowerOutcome::Waiting(turn.fail(KIND, text));
         }
         // The OS did not shut down in time.
-        work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
+        work = PowerTask { hard: true, since: turn.now, ordered: false, ..work };
     }
     if work.ordered {
         turn.memory.power = Some(work);
         let wake = turn.limits().power_poll_changing;
-        return Reach::Waiting(turn.stay(wake, "waiting for the power to change"));
+        return PowerOutcome::Waiting(turn.wait_in_state(wake, "waiting for the power to change"));
     }
     let action = if work.want_on { BmcAction::PowerOn } else { BmcAction::PowerOff { hard: work.hard } };
     let result = call(turn, action);
     let ordered = match result {
-        Call::Waiting(reason) => {
+        BmcCallProgress::Waiting(reason) => {
             turn.memory.power = Some(work);
-            return Reach::Waiting(reason);
+            return PowerOutcome::Waiting(reason);
         }
-        Call::Done => true,
+        BmcCallProgress::Done => true,
         // A soft power-off that the BMC refuses is tried hard at once: some have no soft one. What it was not asked
         // because it answers with errors now is asked again.
-        Call::Failed(BmcFault { kind: BmcFaultKind::Unsupported, .. }) if !work.want_on && !work.hard => {
-            work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
+        BmcCallProgress::Failed(BmcFault { kind: BmcFaultKind::Unsupported, .. }) if !work.want_on && !work.hard => {
+            work = PowerTask { hard: true, since: turn.now, ordered: false, ..work };
             false
         }
-        Call::Failed(fault) => {
+        BmcCallProgress::Failed(fault) => {
             turn.memory.power = None;
-            return Reach::Waiting(access::failed(turn, KIND, &fault));
+            return PowerOutcome::Waiting(bmc_access::failed(turn, KIND, &fault));
         }
     };
-    turn.memory.power = Some(PowerWork { ordered, since: turn.now, ..work });
-    Reach::Waiting(turn.stay(jiff::SignedDuration::from_secs(1), "waiting for the power to change"))
+    turn.memory.power = Some(PowerTask { ordered, since: turn.now, ..work });
+    PowerOutcome::Waiting(turn.wait_in_state(jiff::SignedDuration::from_secs(1), "waiting for the power to change"))
 }

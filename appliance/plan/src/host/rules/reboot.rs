@@ -18,24 +18,24 @@ use jiff::SignedDuration;
 
 use crate::host::{
     model::{
-        effect::{Effect, EventKind, Reason},
-        memory::{State, work::RebootWork},
+        effect::{EventSeverity, HostEffect, HostReason},
+        inputs::HostPower,
+        memory::{HostState, work::RebootWork},
         orders::{BmcAction, PlanKind},
-        seen::Power,
     },
     rules::{
-        access, overrides,
-        power::{self, Reach},
+        bmc_access, overrides,
+        power::{self, PowerOutcome},
     },
     turn::{
-        Turn,
-        attempt::{self, Presence},
-        bmc::{Call, call},
+        StepDraft,
+        attempt::{self, AgentPresence},
+        bmc::{BmcCallProgress, call},
     },
 };
 
 /// How the power of a host that has an OS is.
-pub(crate) enum Steady {
+pub(crate) enum DesiredPower {
     On,
     Off,
     /// By these.
@@ -46,121 +46,121 @@ pub(crate) enum Steady {
 
 /// Keeps the power of a host with an OS as it is asked for; `Err` while that is under way.
 #[track_caller]
-pub(crate) fn keep(turn: &mut Turn<'_>) -> Result<Steady, Reason> {
+pub(crate) fn keep(turn: &mut StepDraft<'_>) -> Result<DesiredPower, HostReason> {
     take_over(turn)?;
-    access::verify(turn)?;
+    bmc_access::verify(turn)?;
     turn.may_try()?;
     overrides::take_back(turn)?;
     let held = turn.requests.held_off.clone();
     let on = turn.seen.host.spec.online && held.is_none();
     carry_out(turn, on)?;
     if !on && turn.seen.host.spec.disable_power_off {
-        return Ok(Steady::PowerOffDisabled);
+        return Ok(DesiredPower::PowerOffDisabled);
     }
     let hard = held.as_ref().is_some_and(|held| held.mode == RebootMode::Hard);
     match power::reach(turn, on, hard) {
-        Reach::Waiting(reason) => Err(reason),
-        Reach::Reached => {
+        PowerOutcome::Waiting(reason) => Err(reason),
+        PowerOutcome::Reached => {
             turn.memory.failure = None;
             Ok(match held {
-                Some(held) => Steady::HeldOff(held.holders),
-                None if on => Steady::On,
-                None => Steady::Off,
+                Some(held) => DesiredPower::HeldOff(held.holders),
+                None if on => DesiredPower::On,
+                None => DesiredPower::Off,
             })
         }
     }
 }
 
 /// Without a BMC nobody can do it from here.
-pub(crate) fn refuse(turn: &mut Turn<'_>) {
+pub(crate) fn refuse(turn: &mut StepDraft<'_>) {
     if turn.requests.reboot.is_some() {
-        turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
-        turn.event(EventKind::Warning, EventReason::RebootRefused, "there is no BMC: reboot the host by hand");
+        turn.effect(HostEffect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
+        turn.event(EventSeverity::Warning, EventReason::RebootRefused, "there is no BMC: reboot the host by hand");
     }
 }
 
 #[track_caller]
-fn take_over(turn: &mut Turn<'_>) -> Result<(), Reason> {
+fn take_over(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(request) = turn.requests.reboot else { return Ok(()) };
-    turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
     let hard = request.mode == RebootMode::Hard;
     match &mut turn.memory.reboot {
         // The one under way is the one that is asked for now.
         Some(work) => work.hard |= hard && !work.down,
         none => {
             *none = Some(RebootWork { hard, down: false });
-            turn.event(EventKind::Normal, EventReason::RebootRequested, "a reboot was asked for");
+            turn.event(EventSeverity::Normal, EventReason::RebootRequested, "a reboot was asked for");
         }
     }
     let poll = turn.limits().secret_retry;
-    Err(turn.stay(poll, "a reboot was asked for"))
+    Err(turn.wait_in_state(poll, "a reboot was asked for"))
 }
 
 /// Goes on with a reboot that was taken over, where there is one.
 #[track_caller]
-fn carry_out(turn: &mut Turn<'_>, on: bool) -> Result<(), Reason> {
+fn carry_out(turn: &mut StepDraft<'_>, on: bool) -> Result<(), HostReason> {
     let Some(mut work) = turn.memory.reboot.clone() else { return Ok(()) };
     // Off, and not because of this reboot.
     let is_idle = turn.memory.bmc.call.is_none() && turn.memory.power.is_none();
-    let is_off = turn.seen.bmc.power == Power::Off && is_idle;
+    let is_off = turn.seen.bmc.power == HostPower::Off && is_idle;
     if !on || is_off && !work.down {
         turn.memory.reboot = None;
         turn.memory.power = None;
-        turn.event(EventKind::Normal, EventReason::RebootNotNeeded, "the host is off, or is to be off");
+        turn.event(EventSeverity::Normal, EventReason::RebootNotNeeded, "the host is off, or is to be off");
         return Ok(());
     }
     let can_power_off = !turn.seen.host.spec.disable_power_off;
     if !work.down && (work.hard || !can_power_off) {
         return Err(match call(turn, BmcAction::Cycle) {
-            Call::Waiting(reason) => reason,
-            Call::Failed(fault) => access::failed(turn, ErrorType::PowerManagement, &fault),
-            Call::Done => rebooted(turn),
+            BmcCallProgress::Waiting(reason) => reason,
+            BmcCallProgress::Failed(fault) => bmc_access::failed(turn, ErrorType::PowerManagement, &fault),
+            BmcCallProgress::Done => rebooted(turn),
         });
     }
     Err(match power::reach(turn, work.down, false) {
-        Reach::Waiting(reason) => reason,
-        Reach::Reached if work.down => rebooted(turn),
-        Reach::Reached => {
+        PowerOutcome::Waiting(reason) => reason,
+        PowerOutcome::Reached if work.down => rebooted(turn),
+        PowerOutcome::Reached => {
             work.down = true;
             turn.memory.reboot = Some(work);
-            turn.stay(SignedDuration::ZERO, "rebooting: the host is off")
+            turn.wait_in_state(SignedDuration::ZERO, "rebooting: the host is off")
         }
     })
 }
 
 #[track_caller]
-fn rebooted(turn: &mut Turn<'_>) -> Reason {
+fn rebooted(turn: &mut StepDraft<'_>) -> HostReason {
     turn.memory.reboot = None;
     turn.memory.failure = None;
-    turn.event(EventKind::Normal, EventReason::Rebooted, "the host was rebooted");
-    turn.stay(SignedDuration::from_secs(1), "the host was rebooted")
+    turn.event(EventSeverity::Normal, EventReason::Rebooted, "the host was rebooted");
+    turn.wait_in_state(SignedDuration::from_secs(1), "the host was rebooted")
 }
 
 /// A request in a state in which no OS of the owner's runs: it does not wait for the OS that comes.
-pub(crate) fn without_os(turn: &mut Turn<'_>) {
+pub(crate) fn without_os(turn: &mut StepDraft<'_>) {
     let Some(request) = turn.requests.reboot else { return };
     match turn.memory.state {
-        State::Available | State::Inspecting | State::Provisioning | State::Deprovisioning => {}
-        State::New
-        | State::Unmanaged
-        | State::Registering
-        | State::Preparing
-        | State::Provisioned
-        | State::ExternallyProvisioned
-        | State::PoweringOff
-        | State::Deleting => return,
+        HostState::Available | HostState::Inspecting | HostState::Provisioning | HostState::Deprovisioning => {}
+        HostState::New
+        | HostState::Unmanaged
+        | HostState::Registering
+        | HostState::Preparing
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned
+        | HostState::PoweringOff
+        | HostState::Deleting => return,
     }
-    turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
     if let Err(why) = may_force(turn, request) {
-        turn.event(EventKind::Warning, EventReason::RebootIgnored, why);
+        turn.event(EventSeverity::Warning, EventReason::RebootIgnored, why);
         return;
     }
-    turn.event(EventKind::Normal, EventReason::RebootRequested, "a reboot was asked for by force");
+    turn.event(EventSeverity::Normal, EventReason::RebootRequested, "a reboot was asked for by force");
     let old = turn.memory.attempt;
-    let is_here = matches!(attempt::presence(turn), Presence::Alive | Presence::Quiet);
+    let is_here = matches!(attempt::presence(turn), AgentPresence::Alive | AgentPresence::Quiet);
     if is_here {
-        turn.effect(Effect::AbortAgent { attempt: old, reason: "a reboot was asked for by force".to_owned() });
-    } else if turn.memory.state == State::Available {
+        turn.effect(HostEffect::AbortAgent { attempt: old, reason: "a reboot was asked for by force".to_owned() });
+    } else if turn.memory.state == HostState::Available {
         turn.memory.reboot = Some(RebootWork { hard: true, down: false });
         return;
     }
@@ -168,7 +168,7 @@ pub(crate) fn without_os(turn: &mut Turn<'_>) {
 }
 
 /// Whether a request may end what is under way.
-fn may_force(turn: &Turn<'_>, request: RebootRequest) -> Result<(), &'static str> {
+fn may_force(turn: &StepDraft<'_>, request: RebootRequest) -> Result<(), &'static str> {
     if !request.force {
         return Err("the host runs no OS of its owner's; {\"force\":true} reboots it all the same");
     }
@@ -176,7 +176,7 @@ fn may_force(turn: &Turn<'_>, request: RebootRequest) -> Result<(), &'static str
     if matches!(plan, Some(PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_))) {
         return Err("the host's disk is being changed; what changes a disk is not interrupted");
     }
-    let is_alive = attempt::presence(turn) == Presence::Alive;
+    let is_alive = attempt::presence(turn) == AgentPresence::Alive;
     if !turn.has_bmc() && !is_alive {
         return Err("there is no BMC: reboot the host by hand");
     }
@@ -185,7 +185,7 @@ fn may_force(turn: &Turn<'_>, request: RebootRequest) -> Result<(), &'static str
 
 /// What of it concerns a host that is available: requests by force alone. `Err` while one is carried out.
 #[track_caller]
-pub(crate) fn available(turn: &mut Turn<'_>) -> Result<bool, Reason> {
+pub(crate) fn available(turn: &mut StepDraft<'_>) -> Result<bool, HostReason> {
     let is_held = turn.requests.held_off.as_ref().is_some_and(|held| held.force);
     let on = turn.seen.host.spec.online && !is_held;
     carry_out(turn, on)?;

@@ -10,26 +10,26 @@ use firesteel_facts::EventReason;
 use firesteel_resources::HardwareRecord;
 
 use crate::{
-    disk::{DiskIdentity, Method, holders},
+    disk::{CleaningMethod, DiskIdentity, holders},
     host::{
         model::{
-            effect::{Effect, EventKind},
-            memory::disks::Uncleaned,
+            effect::{EventSeverity, HostEffect},
+            memory::disks::Tombstone,
         },
-        turn::Turn,
+        turn::StepDraft,
     },
 };
 
 /// Takes note of a tombstone that stands for this host's machine; one that is settled goes.
-pub(crate) fn notice(turn: &mut Turn<'_>) {
+pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     match (&turn.memory.uncleaned, &turn.seen.uncleaned) {
         (None, Some(found)) => {
-            turn.event(EventKind::Warning, EventReason::Uncleaned, found.to_string());
+            turn.event(EventSeverity::Warning, EventReason::Uncleaned, found.to_string());
             let memory = &turn.memory;
             let is_told_only = memory.disk_dirty || memory.applied.is_some() || memory.tenant.is_some();
-            turn.memory.uncleaned = Some(Uncleaned { is_told_only, ..found.clone() });
+            turn.memory.uncleaned = Some(Tombstone { is_told_only, ..found.clone() });
         }
-        (Some(known), Some(_)) if known.is_settled => turn.effect(Effect::ForgetTombstone),
+        (Some(known), Some(_)) if known.is_settled => turn.effect(HostEffect::ForgetTombstone),
         // Removed by this host's effect, or by a person.
         (Some(known), None) if known.is_settled => turn.memory.uncleaned = None,
         (_, _) => {}
@@ -37,7 +37,7 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
 }
 
 /// Whether all disks of the machine are to be erased before they are anybody's. Pure.
-pub(crate) fn means_all(left: &Uncleaned, record: Option<&HardwareRecord>) -> bool {
+pub(crate) fn means_all(left: &Tombstone, record: Option<&HardwareRecord>) -> bool {
     let is_only = || {
         let all = record.map(|record| holders(&record.disks)).unwrap_or_default();
         !all.is_empty() && all.iter().all(|disk| disk.to_string() == left.disk)
@@ -46,7 +46,7 @@ pub(crate) fn means_all(left: &Uncleaned, record: Option<&HardwareRecord>) -> bo
 }
 
 /// From now on the disks hold what is this owner's.
-pub(crate) fn tell_only(turn: &mut Turn<'_>) {
+pub(crate) fn keep_as_notice(turn: &mut StepDraft<'_>) {
     if let Some(known) = &mut turn.memory.uncleaned {
         known.is_told_only = true;
     }
@@ -55,17 +55,17 @@ pub(crate) fn tell_only(turn: &mut Turn<'_>) {
 /// This disk was cleaned so far, as also an installation does before it writes. That is what an owner's own disk gets
 /// between two hosts; what a tenant left is gone when it was erased. A tombstone that names none is not settled by one
 /// disk.
-pub(crate) fn settle(turn: &mut Turn<'_>, disk: &DiskIdentity, cleaned: Method) {
+pub(crate) fn clear_tombstone(turn: &mut StepDraft<'_>, disk: &DiskIdentity, cleaned: CleaningMethod) {
     if let Some(known) = &mut turn.memory.uncleaned
         && known.disk == disk.to_string()
-        && (cleaned > Method::Metadata || !known.of_tenant)
+        && (cleaned > CleaningMethod::Metadata || !known.of_tenant)
     {
         known.is_settled = true;
     }
 }
 
 /// Whatever was left on any disk of the machine is gone.
-pub(crate) fn settle_all(turn: &mut Turn<'_>) {
+pub(crate) fn clear_all_tombstones(turn: &mut StepDraft<'_>) {
     if let Some(known) = &mut turn.memory.uncleaned {
         known.is_settled = true;
     }

@@ -17,10 +17,10 @@
 use firesteel_resources::{BareMetalHost, HardwareRecord, hardware::DiskRecord};
 
 use crate::{
-    disk::{Cleaned, DiskIdentity, identity_of, is_mark_of, record_of, shortfall, unite},
+    disk::{CleaningProof, DiskIdentity, identity_of, is_mark_of, record_of, shortfall, unite},
     host::{
-        model::memory::{HostMemory, State},
-        turn::Turn,
+        model::memory::{HostMemory, HostState},
+        turn::StepDraft,
     },
 };
 
@@ -48,42 +48,42 @@ pub fn was_vacant(memory: &HostMemory, disk: &DiskIdentity) -> bool {
 }
 
 /// Takes note of what this boot's inspection found, and of a proven installation. The same again changes nothing.
-pub(crate) fn notice(turn: &mut Turn<'_>) {
+pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     if let Some(record) = this_boots(turn) {
-        look(&mut turn.memory.vacant_disks, &record.disks);
+        record_vacant_disks(&mut turn.memory.vacant_disks, &record.disks);
     }
     let memory = &turn.memory;
     let is_proven = memory.applied.as_ref().is_some_and(|applied| !applied.disk_guid.is_empty());
-    if memory.state == State::Provisioned && is_proven && memory.restored.is_none() {
+    if memory.state == HostState::Provisioned && is_proven && memory.restored.is_none() {
         let target = memory.disk.as_ref().map(|disk| disk.identity().clone());
         add(&mut turn.memory.vacant_disks, target);
     }
 }
 
 /// The agent says that it wrote to the disk.
-pub(crate) fn written(turn: &mut Turn<'_>, disk: &DiskIdentity) {
+pub(crate) fn written(turn: &mut StepDraft<'_>, disk: &DiskIdentity) {
     add(&mut turn.memory.vacant_disks, [disk.clone()]);
 }
 
 /// A plan that cleans has ended, well or not: what its receipts prove counts.
-pub(crate) fn cleaned(turn: &mut Turn<'_>, shown: &[Cleaned]) {
+pub(crate) fn cleaned(turn: &mut StepDraft<'_>, shown: &[CleaningProof]) {
     add(&mut turn.memory.vacant_disks, proven(shown));
 }
 
 /// The host is another owner's from now on.
-pub(crate) fn pass_on(turn: &mut Turn<'_>, shown: &[Cleaned]) {
+pub(crate) fn pass_on(turn: &mut StepDraft<'_>, shown: &[CleaningProof]) {
     let names = own_names(&turn.seen.host, &turn.memory);
     let record = this_boots(turn);
     hand_over(&mut turn.memory.vacant_disks, &proven(shown), &names, record);
 }
 
 /// What the backup says of the disks may be old.
-pub(crate) fn doubt(turn: &mut Turn<'_>) {
+pub(crate) fn doubt(turn: &mut StepDraft<'_>) {
     turn.memory.vacant_disks.clear();
 }
 
 /// An inspection of this boot: nothing ran on the host since but what we had it run.
-fn this_boots<'a>(turn: &Turn<'a>) -> Option<&'a HardwareRecord> {
+fn this_boots<'a>(turn: &StepDraft<'a>) -> Option<&'a HardwareRecord> {
     let is_own = |record: &&HardwareRecord| {
         record.attempt == turn.memory.attempt && record.timeline == turn.seen.lineage.timeline
     };
@@ -91,8 +91,8 @@ fn this_boots<'a>(turn: &Turn<'a>) -> Option<&'a HardwareRecord> {
 }
 
 /// Each receipt for what was asked of it.
-fn proven(shown: &[Cleaned]) -> Vec<DiskIdentity> {
-    let is_good = |shown: &&Cleaned| shortfall(shown.asked, &shown.disk, shown).is_none();
+fn proven(shown: &[CleaningProof]) -> Vec<DiskIdentity> {
+    let is_good = |shown: &&CleaningProof| shortfall(shown.asked, &shown.disk, shown).is_none();
     shown.iter().filter(is_good).map(|shown| shown.disk.clone()).collect()
 }
 
@@ -105,7 +105,7 @@ fn is_blank(disk: &DiskRecord) -> bool {
 }
 
 /// Pure: what one inspection changes.
-fn look(vacant: &mut Vec<DiskIdentity>, disks: &[DiskRecord]) {
+fn record_vacant_disks(vacant: &mut Vec<DiskIdentity>, disks: &[DiskRecord]) {
     let present: Vec<Option<DiskIdentity>> = disks.iter().map(|disk| identity_of(disk, disks)).collect();
     vacant.retain(|known| present.iter().flatten().any(|disk| disk == known));
     let blank = disks.iter().zip(present).filter(|(disk, _)| is_blank(disk)).filter_map(|(_, identity)| identity);
@@ -128,7 +128,7 @@ fn hand_over(
 
 #[cfg(test)]
 mod tests {
-    use firesteel_contents::{DiskContents, Plain};
+    use firesteel_contents::{DiskContents, OrdinaryContent};
     use firesteel_resources::hardware::TableRecord;
 
     use super::*;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn used() -> Option<DiskContents> {
-        let plain = vec![Plain { place: "the disk".into(), name: "ext4".into() }];
+        let plain = vec![OrdinaryContent { place: "the disk".into(), name: "ext4".into() }];
         Some(DiskContents { plain, ..DiskContents::default() })
     }
 
@@ -164,9 +164,9 @@ mod tests {
             disk("TWIN", blank.clone()),
             disk("TWIN", blank),
         ];
-        look(&mut vacant, &disks);
+        record_vacant_disks(&mut vacant, &disks);
         assert_eq!(serials(&vacant), ["USED", "BLANK"], "what an owner did since exempts nothing");
-        look(&mut vacant, &disks);
+        record_vacant_disks(&mut vacant, &disks);
         assert_eq!(vacant.len(), 2);
     }
 

@@ -8,47 +8,47 @@ use crate::{
     disk::NextOwner,
     host::{
         model::{
-            effect::{EventKind, Reason},
-            memory::State,
+            effect::{EventSeverity, HostReason},
+            memory::HostState,
             orders::PlanKind,
         },
         rules::{
-            access, agent, checks,
-            power::{self, Reach},
-            reboot, restored, supplied, tenancy,
+            agent, bmc_access, consumer_data, freeze, owner_hardware,
+            power::{self, PowerOutcome},
+            preconditions, reboot,
         },
         turn::{
-            Turn,
-            attempt::{self, Presence},
+            StepDraft,
+            attempt::{self, AgentPresence},
             frozen, gate, slot,
         },
     },
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     let spec = &turn.seen.host.spec;
     agent::keep_fresh(turn);
-    checks::prefetch(turn);
+    preconditions::prefetch(turn);
     if spec.externally_provisioned {
-        return turn.go(State::ExternallyProvisioned, "somebody else installed its OS");
+        return turn.go(HostState::ExternallyProvisioned, "somebody else installed its OS");
     }
-    if turn.requests.inspect && !turn.is_deleting() && !supplied::is_disabled(&turn.seen.host) {
+    if turn.requests.inspect && !turn.is_deleting() && !owner_hardware::is_disabled(&turn.seen.host) {
         if let Err(reason) = slot::take(turn) {
             return reason;
         }
-        turn.event(EventKind::Normal, EventReason::InspectionStarted, "an inspection was asked for");
-        return turn.go(State::Inspecting, "an inspection was asked for");
+        turn.event(EventSeverity::Normal, EventReason::InspectionStarted, "an inspection was asked for");
+        return turn.go(HostState::Inspecting, "an inspection was asked for");
     }
-    if tenancy::next_owner(turn) == NextOwner::Another {
+    if consumer_data::next_owner(turn) == NextOwner::Another {
         if let Err(reason) = gate::is_unlocked(turn) {
             return reason;
         }
         let text = "the host's owner changed: its disks are erased before somebody else gets them";
-        turn.event(EventKind::Normal, EventReason::OwnerChanged, text);
-        return turn.go(State::Preparing, text);
+        turn.event(EventSeverity::Normal, EventReason::OwnerChanged, text);
+        return turn.go(HostState::Preparing, text);
     }
     if turn.memory.prepared_hints != Some(spec.root_device_hints.clone().unwrap_or_default()) {
-        return turn.go(State::Preparing, "spec.rootDeviceHints changed");
+        return turn.go(HostState::Preparing, "spec.rootDeviceHints changed");
     }
     if spec.image != turn.memory.last_attempted_image {
         turn.memory.provision_failures = 0;
@@ -60,9 +60,9 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     if spec.online && spec.wanted_image().is_some() { wanted(turn) } else { idle(turn) }
 }
 
-fn wanted(turn: &mut Turn<'_>) -> Reason {
+fn wanted(turn: &mut StepDraft<'_>) -> HostReason {
     if let Some(image) = turn.seen.host.spec.wanted_image()
-        && let Err(reason) = checks::writable(turn, image, "nothing was written")
+        && let Err(reason) = preconditions::writable(turn, image, "nothing was written")
     {
         return reason;
     }
@@ -90,22 +90,22 @@ fn wanted(turn: &mut Turn<'_>) -> Reason {
     // A boot that was awaited while nobody needed it tells nothing any more.
     let hello = turn.limits().hello;
     turn.memory.boot = turn.memory.boot.take().filter(|wait| turn.now.duration_since(wait.since) <= hello);
-    turn.event(EventKind::Normal, EventReason::ProvisioningStarted, "an image is wanted");
-    turn.go_failed(State::Provisioning, "an image is wanted")
+    turn.event(EventSeverity::Normal, EventReason::ProvisioningStarted, "an image is wanted");
+    turn.go_failed(HostState::Provisioning, "an image is wanted")
 }
 
-fn idle(turn: &mut Turn<'_>) -> Reason {
+fn idle(turn: &mut StepDraft<'_>) -> HostReason {
     if let Err(reason) = frozen::may_destroy(turn, ErrorType::Provisioning) {
         // Whatever runs on it is not switched off by an intent that is older.
         return reason;
     }
-    if restored::needs_look(turn) {
+    if freeze::needs_mark_check(turn) {
         let text = "available; the store was restored from a backup, so the host's power is left as it is until it is \
                     inspected again (annotation inspect.metal3.io) or an image is wanted";
-        return turn.stay(turn.limits().slow_poll, text);
+        return turn.wait_in_state(turn.limits().slow_poll, text);
     }
     if turn.has_bmc()
-        && let Err(reason) = access::verify(turn)
+        && let Err(reason) = bmc_access::verify(turn)
     {
         return reason;
     }
@@ -113,10 +113,10 @@ fn idle(turn: &mut Turn<'_>) -> Reason {
         Ok(online) => online,
         Err(reason) => return reason,
     };
-    let alive = attempt::presence(turn) == Presence::Alive;
+    let alive = attempt::presence(turn) == AgentPresence::Alive;
     let poll = turn.limits().power_poll;
     if online && alive {
-        return turn.stay(poll, "available; the agent waits for a plan");
+        return turn.wait_in_state(poll, "available; the agent waits for a plan");
     }
     if !online && alive && !turn.seen.host.spec.disable_power_off {
         if !turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::PowerOff) {
@@ -124,7 +124,7 @@ fn idle(turn: &mut Turn<'_>) -> Reason {
         } else {
             turn.issue_again();
         }
-        return turn.stay(turn.limits().secret_retry, "available; the agent switches the host off");
+        return turn.wait_in_state(turn.limits().secret_retry, "available; the agent switches the host off");
     }
     if !turn.has_bmc() {
         let text = if online {
@@ -132,24 +132,24 @@ fn idle(turn: &mut Turn<'_>) -> Reason {
         } else {
             "available"
         };
-        return turn.stay(poll, text);
+        return turn.wait_in_state(poll, text);
     }
     keep_power(turn, online)
 }
 
-fn keep_power(turn: &mut Turn<'_>, online: bool) -> Reason {
+fn keep_power(turn: &mut StepDraft<'_>, online: bool) -> HostReason {
     if !online && turn.seen.host.spec.disable_power_off {
-        return turn.stay(turn.limits().power_poll, "available; power-off is disabled");
+        return turn.wait_in_state(turn.limits().power_poll, "available; power-off is disabled");
     }
     if let Err(reason) = turn.may_try() {
         return reason;
     }
     match power::reach(turn, online, true) {
-        Reach::Waiting(reason) => reason,
-        Reach::Reached => {
+        PowerOutcome::Waiting(reason) => reason,
+        PowerOutcome::Reached => {
             turn.memory.failure = None;
             let text = if online { "available, switched on" } else { "available, switched off" };
-            turn.stay(turn.limits().power_poll, text)
+            turn.wait_in_state(turn.limits().power_poll, text)
         }
     }
 }

@@ -5,24 +5,24 @@
 use firesteel_resources::bare_metal_host::FINALIZER;
 
 use crate::host::{
-    model::effect::{Effect, Reason},
-    rules::tenancy,
-    turn::Turn,
+    model::effect::{HostEffect, HostReason},
+    rules::consumer_data,
+    turn::StepDraft,
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     if turn.memory.leaves_data() {
         let disk = match &turn.memory.tenant {
             _ if turn.memory.holds_unknown => None,
             // A consumer writes to all disks that it finds.
-            Some(_) => tenancy::only_disk(&turn.memory).cloned(),
+            Some(_) => consumer_data::only_disk(&turn.memory).cloned(),
             None => turn.memory.disk.as_ref().map(|disk| disk.identity().clone()),
         };
         let reason = "the host was let go before its disk was cleaned".to_owned();
         let of_tenant = turn.memory.tenant.is_some() || turn.memory.unknown_of_tenant;
-        turn.effect(Effect::Tombstone { disk, of_tenant, reason });
+        turn.effect(HostEffect::Tombstone { disk, of_tenant, reason });
     }
-    turn.effect(Effect::RemoveFinalizer);
+    turn.effect(HostEffect::RemoveFinalizer);
     let others = turn.seen.host.metadata.finalizers.iter().filter(|name| *name != FINALIZER);
     let others: Vec<&str> = others.map(String::as_str).collect();
     let text = match others.as_slice() {
@@ -31,5 +31,5 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
             format!("the object is let go; it stays until its other finalizers are removed: {}", others.join(", "))
         }
     };
-    turn.stay(turn.limits().secret_retry, text)
+    turn.wait_in_state(turn.limits().secret_retry, text)
 }

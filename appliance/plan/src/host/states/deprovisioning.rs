@@ -12,13 +12,13 @@ use crate::{
     disk::NextOwner,
     host::{
         model::{
-            effect::{Effect, EventKind, Reason},
-            memory::State,
+            effect::{EventSeverity, HostEffect, HostReason},
+            memory::HostState,
         },
-        rules::{agent, cleaning, restored, tenancy},
+        rules::{agent, cleaning, consumer_data, freeze},
         turn::{
-            Turn,
-            attempt::{self, Presence, Progress},
+            StepDraft,
+            attempt::{self, AgentPlanProgress, AgentPresence},
             slot,
         },
     },
@@ -28,8 +28,8 @@ const KIND: ErrorType = ErrorType::Provisioning;
 
 /// Moves there; the failure of the state that was left is forgotten.
 #[track_caller]
-pub(crate) fn enter(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
-    if turn.memory.state == State::Provisioned
+pub(crate) fn enter(turn: &mut StepDraft<'_>, why: impl Into<String>) -> HostReason {
+    if turn.memory.state == HostState::Provisioned
         && let Err(reason) = slot::take(turn)
     {
         return reason;
@@ -40,21 +40,21 @@ pub(crate) fn enter(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
 
 /// Moves there with the failure kept beside the state.
 #[track_caller]
-pub(crate) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
+pub(crate) fn enter_failed(turn: &mut StepDraft<'_>, why: impl Into<String>) -> HostReason {
     let why = why.into();
     // Its OS runs, and may ask for the host's boot script.
-    turn.memory.opened &= turn.memory.state != State::Provisioned || !turn.has_bmc();
+    turn.memory.opened &= turn.memory.state != HostState::Provisioned || !turn.has_bmc();
     let writes = turn.memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
-    let may_write = matches!(attempt::presence(turn), Presence::Alive | Presence::Quiet) && !has_failed(turn);
+    let may_write = matches!(attempt::presence(turn), AgentPresence::Alive | AgentPresence::Quiet) && !has_failed(turn);
     if writes && may_write {
         // The agent may be writing; its reboot brings it back with the next attempt.
-        turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
+        turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
         attempt::open(turn);
     }
     turn.memory.plan = None;
-    tenancy::confirm(turn);
-    turn.event(EventKind::Normal, EventReason::DeprovisioningStarted, why.clone());
-    let reason = turn.go_failed(State::Deprovisioning, why);
+    consumer_data::confirm(turn);
+    turn.event(EventSeverity::Normal, EventReason::DeprovisioningStarted, why.clone());
+    let reason = turn.go_failed(HostState::Deprovisioning, why);
     if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
         // It waits for its script, and the token of this attempt is taken.
         agent::spend(turn);
@@ -62,9 +62,9 @@ pub(crate) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
     reason
 }
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
-    let next = tenancy::next_owner(turn);
-    let targets = tenancy::targets(&turn.memory, next);
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+    let next = consumer_data::next_owner(turn);
+    let targets = consumer_data::targets(&turn.memory, next);
     if let Err(reason) = cleaning::stop_undue(turn, next) {
         return reason;
     }
@@ -77,7 +77,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
             return done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content");
         }
     }
-    if restored::is_kept(turn) {
+    if freeze::is_kept(turn) {
         return done(turn, "spec.externallyProvisioned: the disk keeps its content");
     }
     if let Some(reason) = cleaning::given_up(turn) {
@@ -89,7 +89,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
             turn.memory.disk_dirty = false;
             turn.memory.plan = None;
             if next == NextOwner::Another {
-                tenancy::pass_on(turn);
+                consumer_data::pass_on(turn);
             }
             done(turn, &text)
         }
@@ -97,7 +97,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
 }
 
 /// No disk is named that could be cleaned.
-fn nameless(turn: &mut Turn<'_>) -> Reason {
+fn nameless(turn: &mut StepDraft<'_>) -> HostReason {
     if !turn.memory.disk_dirty {
         return done(turn, "nothing was written, so nothing is cleaned");
     }
@@ -106,23 +106,24 @@ fn nameless(turn: &mut Turn<'_>) -> Reason {
     done(turn, text)
 }
 
-fn done(turn: &mut Turn<'_>, why: &str) -> Reason {
+fn done(turn: &mut StepDraft<'_>, why: &str) -> HostReason {
     if let Some(applied) = turn.memory.applied.take() {
-        restored::remember(turn, applied.disk_guid);
+        freeze::remember(turn, applied.disk_guid);
     }
-    turn.event(EventKind::Normal, EventReason::DeprovisioningComplete, why);
+    turn.event(EventSeverity::Normal, EventReason::DeprovisioningComplete, why);
     if !turn.is_deleting() || !turn.memory.disk_dirty {
         // An owner who keeps the host may want its disk uncleaned; who lets it go leaves a tombstone.
         turn.memory.disk_dirty = false;
         turn.memory.disk = None;
     }
     if turn.is_deleting() {
-        return turn.go(State::PoweringOff, why);
+        return turn.go(HostState::PoweringOff, why);
     }
     let failed = turn.memory.provision_failures > 0;
-    if failed { turn.go_failed(State::Available, why) } else { turn.go(State::Available, why) }
+    if failed { turn.go_failed(HostState::Available, why) } else { turn.go(HostState::Available, why) }
 }
 
-fn has_failed(turn: &Turn<'_>) -> bool {
-    attempt::current(turn).is_some_and(|agent| matches!(attempt::progress(turn, agent), Progress::Failed { .. }))
+fn has_failed(turn: &StepDraft<'_>) -> bool {
+    attempt::current(turn)
+        .is_some_and(|agent| matches!(attempt::progress(turn, agent), AgentPlanProgress::Failed { .. }))
 }

@@ -3,45 +3,45 @@
 
 use crate::host::{
     model::{
-        effect::Reason,
-        memory::{State, disks::Applied},
+        effect::HostReason,
+        memory::{HostState, disks::InstalledSystem},
         orders::ReadyImage,
     },
-    rules::reboot::{self, Steady},
-    turn::Turn,
+    rules::reboot::{self, DesiredPower},
+    turn::StepDraft,
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     let spec = &turn.seen.host.spec;
     let poll = turn.limits().power_poll;
     // What was proven of the disks was before somebody else wrote to them.
     turn.memory.cleaned = None;
     if !spec.externally_provisioned {
         adopt_image(turn);
-        return turn.go(State::Provisioned, "spec.externallyProvisioned was cleared");
+        return turn.go(HostState::Provisioned, "spec.externallyProvisioned was cleared");
     }
     if !turn.has_bmc() {
         reboot::refuse(turn);
-        return turn.stay(turn.limits().slow_poll, "externally provisioned, without a BMC");
+        return turn.wait_in_state(turn.limits().slow_poll, "externally provisioned, without a BMC");
     }
     let text = match reboot::keep(turn) {
         Err(reason) => return reason,
-        Ok(Steady::On) => "externally provisioned".to_owned(),
-        Ok(Steady::Off) => "externally provisioned, switched off".to_owned(),
-        Ok(Steady::HeldOff(holders)) => format!("externally provisioned, held off by {}", holders.join(", ")),
-        Ok(Steady::PowerOffDisabled) => "externally provisioned; power-off is disabled".to_owned(),
+        Ok(DesiredPower::On) => "externally provisioned".to_owned(),
+        Ok(DesiredPower::Off) => "externally provisioned, switched off".to_owned(),
+        Ok(DesiredPower::HeldOff(holders)) => format!("externally provisioned, held off by {}", holders.join(", ")),
+        Ok(DesiredPower::PowerOffDisabled) => "externally provisioned; power-off is disabled".to_owned(),
     };
-    turn.stay(poll, text)
+    turn.wait_in_state(poll, text)
 }
 
 /// The image that the spec names now counts as what is installed (upstream): the owner says so, and
 /// nothing was written from here. Without one there is nothing to keep.
-fn adopt_image(turn: &mut Turn<'_>) {
+fn adopt_image(turn: &mut StepDraft<'_>) {
     let image = turn.seen.host.spec.wanted_image().cloned();
     // From now on somebody's data is there, on disks that nobody named.
     turn.memory.disk_dirty |= image.is_some();
     turn.memory.last_attempted_image.clone_from(&image);
-    turn.memory.applied = image.map(|image| Applied {
+    turn.memory.applied = image.map(|image| InstalledSystem {
         image,
         ready: ReadyImage::default(),
         disk_guid: String::new(),

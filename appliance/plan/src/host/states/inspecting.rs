@@ -6,23 +6,23 @@ use firesteel_resources::bare_metal_host::{ErrorType, annotations};
 
 use crate::host::{
     model::{
-        effect::{Effect, EventKind, Reason},
-        memory::State,
+        effect::{EventSeverity, HostEffect, HostReason},
+        memory::HostState,
     },
-    rules::{agent, checks, inspection::inspect, supplied},
-    turn::Turn,
+    rules::{agent, inspection::inspect, owner_hardware, preconditions},
+    turn::StepDraft,
 };
 
 const KIND: ErrorType = ErrorType::Inspection;
 /// Of the event that tells what changed: Kubernetes' own limit of a message, less what the last word needs.
 const CHANGES_BYTES_MAX: usize = 960;
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
-    checks::prefetch(turn);
-    if supplied::is_disabled(&turn.seen.host) {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+    preconditions::prefetch(turn);
+    if owner_hardware::is_disabled(&turn.seen.host) {
         turn.memory.plan = None;
-        turn.event(EventKind::Normal, EventReason::InspectionSkipped, "inspection is disabled");
-        return turn.go(State::Preparing, "inspection is disabled");
+        turn.event(EventSeverity::Normal, EventReason::InspectionSkipped, "inspection is disabled");
+        return turn.go(HostState::Preparing, "inspection is disabled");
     }
     match agent::agent(turn, KIND) {
         Err(reason) => reason,
@@ -34,7 +34,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
 }
 
 /// The first changes in one line, as long as an event may be; the record has all of them.
-fn told(changes: &[String]) -> Option<String> {
+fn changes_text(changes: &[String]) -> Option<String> {
     let first = changes.first()?;
     let mut line = first.clone();
     for (index, change) in changes.iter().enumerate().skip(1) {
@@ -49,20 +49,20 @@ fn told(changes: &[String]) -> Option<String> {
     Some(line)
 }
 
-fn inspected(turn: &mut Turn<'_>) -> Reason {
+fn inspected(turn: &mut StepDraft<'_>) -> HostReason {
     turn.memory.plan = None;
     if turn.requests.inspect {
-        turn.effect(Effect::RemoveAnnotation { key: annotations::INSPECT.to_owned() });
+        turn.effect(HostEffect::RemoveAnnotation { key: annotations::INSPECT.to_owned() });
     }
     if let Some(record) = &turn.seen.hardware {
         let known = turn.memory.identity.take().unwrap_or_default();
         turn.memory.identity = Some(known.renewed(&record.system.uuid, &record.system.serial, turn.now));
     }
-    turn.event(EventKind::Normal, EventReason::InspectionComplete, "the hardware record is stored");
-    if let Some(told) = turn.seen.hardware.as_ref().and_then(|record| told(&record.changes)) {
-        turn.event(EventKind::Normal, EventReason::HardwareChanged, told);
+    turn.event(EventSeverity::Normal, EventReason::InspectionComplete, "the hardware record is stored");
+    if let Some(told) = turn.seen.hardware.as_ref().and_then(|record| changes_text(&record.changes)) {
+        turn.event(EventSeverity::Normal, EventReason::HardwareChanged, told);
     }
-    turn.go(State::Preparing, "the hardware record is stored")
+    turn.go(HostState::Preparing, "the hardware record is stored")
 }
 
 #[cfg(test)]
@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn changes_are_told_in_one_line() {
-        assert_eq!(told(&[]), None);
+        assert_eq!(changes_text(&[]), None);
         let two = ["a is gone".to_owned(), "b was added".to_owned()];
-        assert_eq!(told(&two).as_deref(), Some("a is gone; b was added"));
+        assert_eq!(changes_text(&two).as_deref(), Some("a is gone; b was added"));
         let many: Vec<String> = (0..32).map(|number| format!("{number:0100}")).collect();
-        let line = told(&many).unwrap_or_default();
+        let line = changes_text(&many).unwrap_or_default();
         assert!(line.len() <= 1024 && line.ends_with("; and 23 more in the hardware record"), "{line}");
     }
 }

@@ -5,13 +5,13 @@ use firesteel_facts::EventReason;
 
 use crate::host::{
     model::{
-        effect::{EventKind, Reason},
-        memory::State,
+        effect::{EventSeverity, HostReason},
+        memory::HostState,
     },
-    turn::{Turn, attempt},
+    turn::{StepDraft, attempt},
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     if turn.memory.id.is_empty() {
         turn.memory.id = turn.guid();
     }
@@ -19,8 +19,8 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
         attempt::open(turn);
     }
     if turn.has_bmc() {
-        return turn.go(State::Registering, "BMC details are given");
+        return turn.go(HostState::Registering, "BMC details are given");
     }
-    turn.event(EventKind::Normal, EventReason::Discovered, "the host has no BMC details");
-    turn.go(State::Unmanaged, "there are no BMC details")
+    turn.event(EventSeverity::Normal, EventReason::Discovered, "the host has no BMC details");
+    turn.go(HostState::Unmanaged, "there are no BMC details")
 }

@@ -13,30 +13,30 @@ use crate::{
     disk::NextOwner,
     host::{
         model::{
-            effect::{EventKind, Reason},
-            memory::State,
+            effect::{EventSeverity, HostReason},
+            memory::HostState,
         },
-        rules::{checks, cleaning, tenancy, tombstone},
-        turn::Turn,
+        rules::{cleaning, consumer_data, preconditions, tombstone},
+        turn::StepDraft,
     },
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
-    checks::prefetch(turn);
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+    preconditions::prefetch(turn);
     let mut text = "there is nothing to prepare".to_owned();
     if turn.seen.host.spec.externally_provisioned {
         if let Err(reason) = cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks") {
             return reason;
         }
-        return turn.go(State::Available, "nothing is prepared: somebody else installed its OS");
+        return turn.go(HostState::Available, "nothing is prepared: somebody else installed its OS");
     }
-    let next = tenancy::next_owner(turn);
+    let next = consumer_data::next_owner(turn);
     if let Err(reason) = cleaning::stop_undue(turn, next) {
         return reason;
     }
     // An erasure whose end is awaited comes to it, whoever gets the host.
     if next == NextOwner::Another || turn.memory.wipe.is_some() {
-        let targets = tenancy::targets(&turn.memory, next);
+        let targets = consumer_data::targets(&turn.memory, next);
         if let Some(reason) = cleaning::given_up(turn) {
             return reason;
         }
@@ -45,19 +45,19 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
             Ok(cleaned) => text = cleaned,
         }
         if next == NextOwner::Another {
-            tenancy::pass_on(turn);
+            consumer_data::pass_on(turn);
         }
         // Where the owner's policy asks for less than all, that is enough to go on, and no proof: it stays told.
-        tombstone::tell_only(turn);
+        tombstone::keep_as_notice(turn);
         turn.memory.disk_dirty = false;
         turn.memory.plan = None;
         if turn.memory.cleaned.is_some() {
-            turn.event(EventKind::Normal, EventReason::CleaningComplete, text.clone());
+            turn.event(EventSeverity::Normal, EventReason::CleaningComplete, text.clone());
         }
     }
     if turn.is_deleting() {
-        return turn.go(State::PoweringOff, text);
+        return turn.go(HostState::PoweringOff, text);
     }
     turn.memory.prepared_hints = Some(turn.seen.host.spec.root_device_hints.clone().unwrap_or_default());
-    turn.go(State::Available, text)
+    turn.go(HostState::Available, text)
 }

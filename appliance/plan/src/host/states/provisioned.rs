@@ -6,28 +6,28 @@ use jiff::SignedDuration;
 
 use crate::host::{
     model::{
-        effect::Reason,
-        memory::{disks::Applied, work::Failure},
+        effect::HostReason,
+        memory::{disks::InstalledSystem, work::HostFailure},
     },
     rules::{
-        checks,
-        reboot::{self, Steady},
+        preconditions,
+        reboot::{self, DesiredPower},
     },
     states::deprovisioning,
-    turn::{Turn, gate, later, words},
+    turn::{StepDraft, format_duration, gate, later},
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     let wanted = turn.seen.host.spec.wanted_image();
     let applied = turn.memory.applied.clone();
-    let url = |applied: &Applied| applied.image.url.clone();
+    let url = |applied: &InstalledSystem| applied.image.url.clone();
     if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
         if let Some(wanted) = wanted
-            && let Err(reason) = checks::writable(turn, wanted, "the host keeps the OS that it has")
+            && let Err(reason) = preconditions::writable(turn, wanted, "the host keeps the OS that it has")
         {
             return reason;
         }
-        checks::prefetch(turn);
+        preconditions::prefetch(turn);
         if let Err(reason) = gate::is_unlocked(turn) {
             return reason;
         }
@@ -35,18 +35,18 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
         return deprovisioning::enter(turn, text);
     }
     // An image that could not be had instead is wanted no more.
-    let is_over = |old: &Failure| old.kind == ErrorType::Provisioning && old.until_edit;
+    let is_over = |old: &HostFailure| old.kind == ErrorType::Provisioning && old.until_edit;
     turn.memory.failure = turn.memory.failure.take().filter(|old| !is_over(old));
     let story = applied.as_ref().map(|applied| running_text(turn, applied)).unwrap_or_default();
     if turn.has_bmc() {
         return with_bmc(turn, &story);
     }
     reboot::refuse(turn);
-    look_again(turn, applied.as_ref(), story)
+    schedule_check(turn, applied.as_ref(), story)
 }
 
 /// What is known of the OS. The conditions say the same.
-pub(crate) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
+pub(crate) fn running_text(turn: &StepDraft<'_>, applied: &InstalledSystem) -> String {
     let instance = &turn.seen.instance;
     let ours = instance.attempt == applied.attempt;
     let waited = turn.now.duration_since(applied.at);
@@ -63,7 +63,10 @@ pub(crate) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
         (None, fetched) => {
             let last = if fetched.is_some() { "fetched its config" } else { "was handed over" };
             if waited > turn.limits().running {
-                format!("provisioned; running is unverified: the OS {last} but has not reported for {}", words(waited))
+                format!(
+                    "provisioned; running is unverified: the OS {last} but has not reported for {}",
+                    format_duration(waited)
+                )
             } else {
                 format!("provisioned; the OS {last}; waiting for its report that it runs")
             }
@@ -71,26 +74,26 @@ pub(crate) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
     }
 }
 
-fn with_bmc(turn: &mut Turn<'_>, story: &str) -> Reason {
+fn with_bmc(turn: &mut StepDraft<'_>, story: &str) -> HostReason {
     let text = match reboot::keep(turn) {
         Err(reason) => return reason,
-        Ok(Steady::On) => story.to_owned(),
-        Ok(Steady::Off) => "provisioned, switched off".to_owned(),
-        Ok(Steady::HeldOff(holders)) => format!("held off by {}", holders.join(", ")),
-        Ok(Steady::PowerOffDisabled) => {
-            return turn.stay(turn.limits().power_poll, format!("{story}; power-off is disabled"));
+        Ok(DesiredPower::On) => story.to_owned(),
+        Ok(DesiredPower::Off) => "provisioned, switched off".to_owned(),
+        Ok(DesiredPower::HeldOff(holders)) => format!("held off by {}", holders.join(", ")),
+        Ok(DesiredPower::PowerOffDisabled) => {
+            return turn.wait_in_state(turn.limits().power_poll, format!("{story}; power-off is disabled"));
         }
     };
     let applied = turn.memory.applied.clone();
-    look_again(turn, applied.as_ref(), text)
+    schedule_check(turn, applied.as_ref(), text)
 }
 
 /// Wakes for the next look at the power, or when the report of the OS is overdue.
-fn look_again(turn: &mut Turn<'_>, applied: Option<&Applied>, text: String) -> Reason {
+fn schedule_check(turn: &mut StepDraft<'_>, applied: Option<&InstalledSystem>, text: String) -> HostReason {
     let poll = if turn.has_bmc() { turn.limits().power_poll } else { turn.limits().slow_poll };
     let overdue = applied
         .map(|applied| later(applied.at, turn.limits().running).duration_since(turn.now))
         .filter(|left| *left > SignedDuration::ZERO);
     let wake = overdue.map_or(poll, |left| poll.min(left + SignedDuration::from_secs(1)));
-    turn.stay(wake, text)
+    turn.wait_in_state(wake, text)
 }

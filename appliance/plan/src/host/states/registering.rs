@@ -6,14 +6,14 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     model::{
-        effect::{EventKind, Reason},
-        memory::State,
+        effect::{EventSeverity, HostReason},
+        memory::HostState,
         orders::BmcAction,
     },
-    rules::{access, agent, supplied},
+    rules::{agent, bmc_access, owner_hardware},
     turn::{
-        Turn,
-        bmc::{Call, call},
+        StepDraft,
+        bmc::{BmcCallProgress, call},
         login::credentials,
         slot,
     },
@@ -21,7 +21,7 @@ use crate::host::{
 
 const KIND: ErrorType = ErrorType::Registration;
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     if !turn.has_bmc() {
         return match agent::agent(turn, KIND) {
             Ok(_) => registered(turn),
@@ -37,16 +37,20 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
         return reason;
     }
     match call(turn, BmcAction::Probe) {
-        Call::Waiting(reason) => reason,
-        Call::Done => {
-            turn.event(EventKind::Normal, EventReason::BmcAccessValidated, "the BMC answers and takes the credentials");
+        BmcCallProgress::Waiting(reason) => reason,
+        BmcCallProgress::Done => {
+            turn.event(
+                EventSeverity::Normal,
+                EventReason::BmcAccessValidated,
+                "the BMC answers and takes the credentials",
+            );
             macs(turn)
         }
-        Call::Failed(fault) => access::failed(turn, KIND, &fault),
+        BmcCallProgress::Failed(fault) => bmc_access::failed(turn, KIND, &fault),
     }
 }
 
-fn macs(turn: &mut Turn<'_>) -> Reason {
+fn macs(turn: &mut StepDraft<'_>) -> HostReason {
     if turn.memory.macs.is_empty() {
         let known = turn.seen.bmc.macs.join(", ");
         let known = if known.is_empty() { "the BMC names none".to_owned() } else { format!("the BMC names {known}") };
@@ -55,20 +59,20 @@ fn macs(turn: &mut Turn<'_>) -> Reason {
     registered(turn)
 }
 
-fn registered(turn: &mut Turn<'_>) -> Reason {
+fn registered(turn: &mut StepDraft<'_>) -> HostReason {
     let spec = &turn.seen.host.spec;
-    let is_inspected = !spec.externally_provisioned && !supplied::is_disabled(&turn.seen.host);
+    let is_inspected = !spec.externally_provisioned && !owner_hardware::is_disabled(&turn.seen.host);
     if is_inspected && let Err(reason) = slot::take(turn) {
         return reason;
     }
-    turn.event(EventKind::Normal, EventReason::Registered, "the host can be managed");
+    turn.event(EventSeverity::Normal, EventReason::Registered, "the host can be managed");
     if spec.externally_provisioned {
-        return turn.go(State::ExternallyProvisioned, "registered; somebody else installed its OS");
+        return turn.go(HostState::ExternallyProvisioned, "registered; somebody else installed its OS");
     }
-    if supplied::is_disabled(&turn.seen.host) {
-        turn.event(EventKind::Normal, EventReason::InspectionSkipped, "inspection is disabled");
-        return turn.go(State::Preparing, "registered; inspection is disabled");
+    if owner_hardware::is_disabled(&turn.seen.host) {
+        turn.event(EventSeverity::Normal, EventReason::InspectionSkipped, "inspection is disabled");
+        return turn.go(HostState::Preparing, "registered; inspection is disabled");
     }
-    turn.event(EventKind::Normal, EventReason::InspectionStarted, "the hardware is going to be inspected");
-    turn.go(State::Inspecting, "registered")
+    turn.event(EventSeverity::Normal, EventReason::InspectionStarted, "the hardware is going to be inspected");
+    turn.go(HostState::Inspecting, "registered")
 }

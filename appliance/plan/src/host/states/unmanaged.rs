@@ -5,21 +5,21 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     model::{
-        effect::{Effect, Reason},
-        memory::State,
+        effect::{HostEffect, HostReason},
+        memory::HostState,
     },
-    rules::{agent, booting, checks},
+    rules::{agent, booting, preconditions},
     turn::{
-        Turn,
-        attempt::{self, Presence},
+        StepDraft,
+        attempt::{self, AgentPresence},
     },
 };
 
-pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     agent::keep_fresh(turn);
-    if turn.has_bmc() || attempt::presence(turn) == Presence::Alive {
+    if turn.has_bmc() || attempt::presence(turn) == AgentPresence::Alive {
         let why = if turn.has_bmc() { "BMC details were added" } else { "the host's agent said hello" };
-        return turn.go(State::Registering, why);
+        return turn.go(HostState::Registering, why);
     }
     if let Some(reason) = booting::mac_taken(turn, ErrorType::Registration) {
         return reason;
@@ -29,13 +29,16 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> Reason {
     let poll = turn.limits().slow_poll;
     if turn.memory.macs.is_empty() {
         let text = "there is neither a BMC nor a boot MAC: set spec.bmc, or spec.bootMACAddress to be recognised by";
-        return turn.stay(poll, text);
+        return turn.wait_in_state(poll, text);
     }
     if turn.seen.discovery_agent {
         let reason = "the host was adopted and boots again with a token of its own".to_owned();
-        turn.effect(Effect::RebootDiscoveryAgent { reason });
-        return turn.stay(poll, "the agent that discovered the host reboots into the host's own");
+        turn.effect(HostEffect::RebootDiscoveryAgent { reason });
+        return turn.wait_in_state(poll, "the agent that discovered the host reboots into the host's own");
     }
-    checks::prefetch(turn);
-    turn.stay(poll, "there is no BMC: waiting for the host to boot from the network; switch it on or reboot it by hand")
+    preconditions::prefetch(turn);
+    turn.wait_in_state(
+        poll,
+        "there is no BMC: waiting for the host to boot from the network; switch it on or reboot it by hand",
+    )
 }

@@ -3,19 +3,19 @@
 use jiff::Timestamp;
 
 use crate::{
-    disk::Cleaned,
+    disk::CleaningProof,
     host::{
         model::{
-            effect::Reason,
-            seen::{AgentSeen, Work},
+            effect::HostReason,
+            inputs::{AgentInputs, AgentWork},
         },
-        turn::{Turn, later, live},
+        turn::{StepDraft, agent_liveness, later},
     },
 };
 
 /// How the agent of the current attempt is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(crate) enum AgentPresence {
     /// Nobody has said hello with this attempt.
     Absent,
     Alive,
@@ -25,41 +25,41 @@ pub(crate) enum Presence {
     Gone,
 }
 
-pub(crate) fn presence(turn: &Turn<'_>) -> Presence {
+pub(crate) fn presence(turn: &StepDraft<'_>) -> AgentPresence {
     let Some(agent) = current(turn) else {
-        return if is_spent(turn) { Presence::Gone } else { Presence::Absent };
+        return if is_spent(turn) { AgentPresence::Gone } else { AgentPresence::Absent };
     };
-    let heard = heard_at(turn, agent);
+    let heard = last_report_at(turn, agent);
     // Who asks to try again has looked.
     let is_retried = turn.memory.retried_at.is_some_and(|at| at > heard);
     let issued = turn.memory.plan.as_ref().filter(|_| !is_retried);
     if agent.left || agent.rebooted {
-        Presence::Gone
+        AgentPresence::Gone
     } else if turn.now.duration_since(heard) > turn.limits().quiet_with(issued) && drive_at_work(turn).is_none() {
-        Presence::Quiet
+        AgentPresence::Quiet
     } else {
-        Presence::Alive
+        AgentPresence::Alive
     }
 }
 
 /// The host asked for a boot script, and no hello of the current attempt counts.
-pub(crate) fn is_spent(turn: &Turn<'_>) -> bool {
+pub(crate) fn is_spent(turn: &StepDraft<'_>) -> bool {
     turn.seen.spent_attempt == Some(turn.memory.attempt)
 }
 
 /// An appliance that was away does not take its own silence for the agent's.
-pub(crate) fn heard_at(turn: &Turn<'_>, agent: &AgentSeen) -> Timestamp {
+pub(crate) fn last_report_at(turn: &StepDraft<'_>, agent: &AgentInputs) -> Timestamp {
     agent.last_report_at.max(turn.seen.started_at)
 }
 
 /// What a drive of the host is at that nothing can interrupt, by the last agent's last word, whatever its attempt.
-pub(crate) fn drive_at_work<'a>(turn: &Turn<'a>) -> Option<&'a str> {
-    live::drive_at_work(turn.seen.agent.as_ref()?, &turn.memory, turn.limits(), turn.now)
+pub(crate) fn drive_at_work<'a>(turn: &StepDraft<'a>) -> Option<&'a str> {
+    agent_liveness::drive_at_work(turn.seen.agent.as_ref()?, &turn.memory, turn.limits(), turn.now)
 }
 
 /// Has the host's power left alone while a drive is at such a thing.
 #[track_caller]
-pub(crate) fn spare_drive(turn: &mut Turn<'_>) -> Result<(), Reason> {
+pub(crate) fn spare_drive(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(activity) = drive_at_work(turn) else { return Ok(()) };
     let text = format!(
         "the host is neither reset nor switched off, because a drive cannot be interrupted without harm: {activity}; \
@@ -69,22 +69,24 @@ pub(crate) fn spare_drive(turn: &mut Turn<'_>) -> Result<(), Reason> {
     let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
     let help = format!("; its agent was not heard since {heard:.0}: `firesteel retry` ends the wait");
     turn.deadline(later(turn.now, turn.limits().stall));
-    Err(turn.stay(turn.limits().work_poll, if is_silent { text + &help } else { text }))
+    Err(turn.wait_in_state(turn.limits().work_poll, if is_silent { text + &help } else { text }))
 }
 
 /// Whether nothing of the current plan is under way any more.
-pub(crate) fn is_over(turn: &Turn<'_>) -> bool {
-    let has_ended = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
-    current(turn).is_some_and(|agent| has_ended(progress(turn, agent))) || presence(turn) == Presence::Gone
+pub(crate) fn is_over(turn: &StepDraft<'_>) -> bool {
+    let has_ended = |progress: AgentPlanProgress<'_>| {
+        matches!(progress, AgentPlanProgress::Done | AgentPlanProgress::Failed { .. })
+    };
+    current(turn).is_some_and(|agent| has_ended(progress(turn, agent))) || presence(turn) == AgentPresence::Gone
 }
 
 /// The agent bound to the current attempt, alive or not.
-pub(crate) fn current<'a>(turn: &Turn<'a>) -> Option<&'a AgentSeen> {
+pub(crate) fn current<'a>(turn: &StepDraft<'a>) -> Option<&'a AgentInputs> {
     turn.seen.agent.as_ref().filter(|agent| agent.attempt == turn.memory.attempt)
 }
 
 /// What the agent has made of the current plan.
-pub(crate) enum Progress<'a> {
+pub(crate) enum AgentPlanProgress<'a> {
     /// No plan of this kind is current.
     NoPlan,
     /// Issued, not begun.
@@ -101,23 +103,25 @@ pub(crate) enum Progress<'a> {
     },
 }
 
-pub(crate) fn progress<'a>(turn: &Turn<'_>, agent: &'a AgentSeen) -> Progress<'a> {
-    let Some(plan) = &turn.memory.plan else { return Progress::NoPlan };
+pub(crate) fn progress<'a>(turn: &StepDraft<'_>, agent: &'a AgentInputs) -> AgentPlanProgress<'a> {
+    let Some(plan) = &turn.memory.plan else { return AgentPlanProgress::NoPlan };
     if agent.plan < plan.number {
-        return Progress::Issued;
+        return AgentPlanProgress::Issued;
     }
     match &agent.work {
-        Work::Idle => Progress::Issued,
-        Work::Running { step, activity, percent } => Progress::Running { step, activity, percent: *percent },
-        Work::Done => Progress::Done,
-        Work::Failed { step, message, disk_changed } => {
-            Progress::Failed { message: format!("{step}: {message}"), disk_changed: *disk_changed }
+        AgentWork::Idle => AgentPlanProgress::Issued,
+        AgentWork::Running { step, activity, percent } => {
+            AgentPlanProgress::Running { step, activity, percent: *percent }
+        }
+        AgentWork::Done => AgentPlanProgress::Done,
+        AgentWork::Failed { step, message, disk_changed } => {
+            AgentPlanProgress::Failed { message: format!("{step}: {message}"), disk_changed: *disk_changed }
         }
     }
 }
 
 /// The next attempt's number becomes current; what belonged to the last one goes.
-pub(crate) fn open(turn: &mut Turn<'_>) {
+pub(crate) fn open(turn: &mut StepDraft<'_>) {
     turn.memory.attempt += 1;
     turn.memory.attempt_spent = false;
     turn.memory.opened = !turn.has_bmc();
@@ -127,7 +131,7 @@ pub(crate) fn open(turn: &mut Turn<'_>) {
 }
 
 /// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.
-pub(crate) fn receipts(turn: &Turn<'_>) -> Vec<Cleaned> {
+pub(crate) fn receipts(turn: &StepDraft<'_>) -> Vec<CleaningProof> {
     let Some(agent) = current(turn) else { return Vec::new() };
     let written = turn.memory.written.as_ref().filter(|written| written.attempt == turn.memory.attempt);
     let since = written.map_or(0, |written| written.plan);

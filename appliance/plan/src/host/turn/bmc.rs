@@ -6,13 +6,13 @@ use jiff::SignedDuration;
 
 use crate::host::{
     model::{
-        effect::{Effect, Reason},
+        effect::{HostEffect, HostReason},
+        inputs::{BmcFault, BmcFaultKind},
         memory::work::{OrderedOverride, PendingCall},
         orders::{BmcAction, BmcCall},
-        seen::{BmcFault, BmcFaultKind},
     },
     turn::{
-        Turn, attempt, later,
+        StepDraft, attempt, later,
         login::{self, credentials},
     },
 };
@@ -21,22 +21,22 @@ use crate::host::{
 const LATE: i32 = 3;
 
 /// Where a wanted call stands.
-pub(crate) enum Call {
+pub(crate) enum BmcCallProgress {
     /// Done; said once per call.
     Done,
     Failed(BmcFault),
-    Waiting(Reason),
+    Waiting(HostReason),
 }
 
 /// Asks for `action`, or takes the outcome of having asked. None that would cut a drive off is asked for while that
 /// drive cannot be interrupted.
 #[track_caller]
-pub(crate) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
+pub(crate) fn call(turn: &mut StepDraft<'_>, action: BmcAction) -> BmcCallProgress {
     let limit = turn.limits().bmc_call;
     if !matches!(action, BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack)
         && let Err(reason) = attempt::spare_drive(turn)
     {
-        return Call::Waiting(reason);
+        return BmcCallProgress::Waiting(reason);
     }
     let Some(pending) = turn.memory.bmc.call.clone() else { return ask(turn, action) };
     let outcome = turn.seen.bmc.last.as_ref().filter(|outcome| outcome.ticket == pending.call.ticket);
@@ -54,10 +54,10 @@ pub(crate) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
             // The outcome of a call that nobody wants any more only made room.
             match result {
                 _ if pending.call.action != action => ask(turn, action),
-                Ok(()) => Call::Done,
+                Ok(()) => BmcCallProgress::Done,
                 // It was made with what was edited since, and says nothing of what is there now.
                 Err(_) if pending.inputs != turn.inputs() => ask(turn, action),
-                Err(fault) => Call::Failed(fault),
+                Err(fault) => BmcCallProgress::Failed(fault),
             }
         }
         None if turn.seen.bmc.in_flight => {
@@ -66,22 +66,24 @@ pub(crate) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
                 turn.deadline(later(turn.now, limit));
                 // By the beginning: a text that changes would be another obstacle each time.
                 let text = format!("the BMC has not answered since {:.0}", pending.asked_at);
-                return Call::Waiting(turn.blocked(ErrorType::PowerManagement, limit, text));
+                return BmcCallProgress::Waiting(turn.blocked(ErrorType::PowerManagement, limit, text));
             }
-            Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(pending.call.action)))
+            BmcCallProgress::Waiting(
+                turn.wait_in_state(SignedDuration::from_secs(5), waiting_text(pending.call.action)),
+            )
         }
         None if pending.call.action != action => ask(turn, action),
         None => {
             // Not running and no outcome: the process that ran it is gone.
-            turn.effect(Effect::Bmc(pending.call.clone()));
+            turn.effect(HostEffect::Bmc(pending.call.clone()));
             turn.deadline(later(turn.now, limit * LATE));
-            Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(action)))
+            BmcCallProgress::Waiting(turn.wait_in_state(SignedDuration::from_secs(5), waiting_text(action)))
         }
     }
 }
 
 /// A fault in words that say what to do.
-pub(crate) fn fault_text(turn: &Turn<'_>, fault: &BmcFault) -> String {
+pub(crate) fn fault_text(turn: &StepDraft<'_>, fault: &BmcFault) -> String {
     let spec = &turn.seen.host.spec;
     let (address, secret) =
         spec.usable_bmc().map_or(("", ""), |bmc| (bmc.address.as_str(), bmc.credentials_name.as_str()));
@@ -107,9 +109,9 @@ pub(crate) fn fault_text(turn: &Turn<'_>, fault: &BmcFault) -> String {
 }
 
 #[track_caller]
-fn ask(turn: &mut Turn<'_>, action: BmcAction) -> Call {
+fn ask(turn: &mut StepDraft<'_>, action: BmcAction) -> BmcCallProgress {
     if let Err(fault) = login::may_log_in(turn) {
-        return Call::Failed(fault);
+        return BmcCallProgress::Failed(fault);
     }
     turn.memory.bmc.ticket += 1;
     let call = BmcCall { ticket: turn.memory.bmc.ticket, action };
@@ -119,12 +121,12 @@ fn ask(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     }
     turn.memory.bmc.call = Some(PendingCall { call: call.clone(), asked_at: turn.now, inputs });
     turn.memory.bmc.tried_credentials = credentials(turn).or(turn.memory.bmc.tried_credentials.take());
-    turn.effect(Effect::Bmc(call));
+    turn.effect(HostEffect::Bmc(call));
     turn.deadline(later(turn.now, turn.limits().bmc_call * LATE));
-    Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(action)))
+    BmcCallProgress::Waiting(turn.wait_in_state(SignedDuration::from_secs(5), waiting_text(action)))
 }
 
-fn accept_credentials(turn: &mut Turn<'_>) {
+fn accept_credentials(turn: &mut StepDraft<'_>) {
     turn.memory.bmc.good_credentials =
         turn.memory.bmc.tried_credentials.clone().or(turn.memory.bmc.good_credentials.take());
     login::accepted(turn);
@@ -144,6 +146,6 @@ fn waiting_text(action: BmcAction) -> &'static str {
 }
 
 /// A boot from the network is ordered: there is something to take back.
-pub(crate) fn ordered(turn: &mut Turn<'_>) {
+pub(crate) fn ordered(turn: &mut StepDraft<'_>) {
     turn.memory.bmc.ordered = Some(OrderedOverride::default());
 }

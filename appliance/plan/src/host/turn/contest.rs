@@ -3,27 +3,31 @@
 use firesteel_resources::host_journal::{ClaimRecord, Claimant};
 
 use crate::host::model::{
-    memory::{HostMemory, State},
-    seen::Seen,
+    inputs::HostInputs,
+    memory::{HostMemory, HostState},
 };
 
 /// Says whether machines with the host's MACs get an agent in this state.
-pub(crate) fn has_agent(state: &State) -> bool {
+pub(crate) fn has_agent(state: &HostState) -> bool {
     match state {
-        State::Unmanaged
-        | State::Registering
-        | State::Inspecting
-        | State::Preparing
-        | State::Available
-        | State::Provisioning
-        | State::Deprovisioning => true,
-        State::New | State::Provisioned | State::ExternallyProvisioned | State::PoweringOff | State::Deleting => false,
+        HostState::Unmanaged
+        | HostState::Registering
+        | HostState::Inspecting
+        | HostState::Preparing
+        | HostState::Available
+        | HostState::Provisioning
+        | HostState::Deprovisioning => true,
+        HostState::New
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned
+        | HostState::PoweringOff
+        | HostState::Deleting => false,
     }
 }
 
 /// Says why nothing is destroyed on a host that more than one machine claims to be; `None` where that is not so.
 #[must_use]
-pub fn contest(memory: &HostMemory, seen: &Seen) -> Option<String> {
+pub fn contest(memory: &HostMemory, seen: &HostInputs) -> Option<String> {
     if !has_agent(&memory.state) {
         return None;
     }

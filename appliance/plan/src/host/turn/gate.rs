@@ -1,7 +1,7 @@
 //! The gate: may the disks of this host be changed now?
 //!
 //! The one place that answers. Who issues a plan that destroys asks [`may_destroy`]; who talks to an agent that
-//! runs one asks [`shut`], and has it hold at its next safe point for as long as there is an answer.
+//! runs one asks [`closed_gate`], and has it hold at its next safe point for as long as there is an answer.
 //!
 //! | shut by | for | what is under way | what it is opened with |
 //! |---|---|---|---|
@@ -25,26 +25,26 @@ use jiff::Timestamp;
 
 use crate::host::{
     model::{
-        effect::{EventKind, Reason},
+        effect::{EventSeverity, HostReason},
+        inputs::HostInputs,
         memory::{
-            HostMemory, State,
-            work::{Held, IssuedPlan},
+            HostMemory, HostState,
+            work::{HeldPlan, IssuedPlan},
         },
-        seen::Seen,
     },
-    turn::{Turn, contest, frozen, later},
+    turn::{StepDraft, contest, frozen, later},
 };
 
 /// What stands in the way of every change of the host's disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shut {
-    pub by: ShutBy,
+pub struct ClosedGate {
+    pub by: GateCloser,
     /// Who shut it and why, and how it is opened; for people.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShutBy {
+pub enum GateCloser {
     /// The host's owner keeps its disks as they are.
     Lock,
     /// A person stopped the whole fleet.
@@ -55,7 +55,7 @@ pub enum ShutBy {
     Claimants,
 }
 
-impl ShutBy {
+impl GateCloser {
     /// The event that says so.
     #[must_use]
     pub fn event(self) -> EventReason {
@@ -76,28 +76,28 @@ impl ShutBy {
 
 /// What shuts the gate of this host now; `None`: it is open.
 #[must_use]
-pub fn shut(memory: &HostMemory, seen: &Seen) -> Option<Shut> {
-    let claimed = || contest::contest(memory, seen).map(|text| Shut { by: ShutBy::Claimants, text });
-    let halt = || seen.halt.as_ref().map(|halt| Shut { by: ShutBy::Halt, text: halt.to_string() });
-    let clock = || seen.clock.map(|doubt| Shut { by: ShutBy::Clock, text: doubt.to_string() });
+pub fn closed_gate(memory: &HostMemory, seen: &HostInputs) -> Option<ClosedGate> {
+    let claimed = || contest::contest(memory, seen).map(|text| ClosedGate { by: GateCloser::Claimants, text });
+    let halt = || seen.halt.as_ref().map(|halt| ClosedGate { by: GateCloser::Halt, text: halt.to_string() });
+    let clock = || seen.clock.map(|doubt| ClosedGate { by: GateCloser::Clock, text: doubt.to_string() });
     lock(&seen.host.metadata).or_else(halt).or_else(clock).or_else(claimed)
 }
 
 /// The owner's lock, if there is one.
 #[must_use]
-pub fn lock(metadata: &ObjectMeta) -> Option<Shut> {
+pub fn lock(metadata: &ObjectMeta) -> Option<ClosedGate> {
     let lock = metadata.annotation(annotations::LOCK)?;
     let why = if lock.is_empty() { String::new() } else { format!(" ({lock:.200})") };
     let host = &metadata.name;
     let text =
         format!("locked by its owner{why}: no disk of the host is cleaned or written until `firesteel unlock {host}`");
-    Some(Shut { by: ShutBy::Lock, text })
+    Some(ClosedGate { by: GateCloser::Lock, text })
 }
 
 /// Whether an agent must not be given the host's plan, although it was issued: it changes disks, and the host was
 /// locked since; or more than one machine claims to be the host.
 #[must_use]
-pub fn holds_back(seen: &Seen, memory: &HostMemory) -> bool {
+pub fn holds_back(seen: &HostInputs, memory: &HostMemory) -> bool {
     if contest::contest(memory, seen).is_some() {
         return true;
     }
@@ -107,49 +107,49 @@ pub fn holds_back(seen: &Seen, memory: &HostMemory) -> bool {
 /// Whether disks of the host may be changed now; otherwise the reason why not. Asked before every plan that
 /// destroys is issued.
 #[track_caller]
-pub(crate) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+pub(crate) fn may_destroy(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
     frozen::may_destroy(turn, kind)?;
-    let Some(shut) = shut(&turn.memory, turn.seen) else { return Ok(()) };
+    let Some(shut) = closed_gate(&turn.memory, turn.seen) else { return Ok(()) };
     Err(wait(turn, shut))
 }
 
 /// Whether it makes sense to go towards a change of the disks; otherwise the reason why not.
 #[track_caller]
-pub(crate) fn may_go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+pub(crate) fn may_go_on(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
     is_unlocked(turn)?;
     frozen::may_go_on(turn, kind)
 }
 
 /// Whether a host may be taken from where it rests for the sake of a change of its disks.
 #[track_caller]
-pub(crate) fn is_unlocked(turn: &mut Turn<'_>) -> Result<(), Reason> {
+pub(crate) fn is_unlocked(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(shut) = lock(&turn.seen.host.metadata) else { return Ok(()) };
     Err(wait(turn, shut))
 }
 
 #[track_caller]
-fn wait(turn: &mut Turn<'_>, shut: Shut) -> Reason {
+fn wait(turn: &mut StepDraft<'_>, shut: ClosedGate) -> HostReason {
     turn.is_shut = true;
     note(turn, &shut);
     // An obstacle behind the gate is looked at again when it is open, and counts from then. Where the host rests
     // nothing is tried, and what led there is still so.
-    let rests = turn.memory.state == State::Available && !turn.is_deleting();
+    let rests = turn.memory.state == HostState::Available && !turn.is_deleting();
     turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some() || rests);
     turn.deadline(later(turn.now, turn.limits().stall));
-    turn.stay(turn.limits().slot_poll, shut.text)
+    turn.wait_in_state(turn.limits().slot_poll, shut.text)
 }
 
 /// Tells once that the host was locked or unlocked.
-pub(crate) fn notice(turn: &mut Turn<'_>) {
+pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     match (lock(&turn.seen.host.metadata), turn.memory.locked) {
         (Some(shut), None) => {
             turn.memory.locked = Some(turn.now);
-            turn.event(EventKind::Normal, EventReason::DestructionLocked, shut.text);
+            turn.event(EventSeverity::Normal, EventReason::DestructionLocked, shut.text);
         }
         (None, Some(_)) => {
             turn.memory.locked = None;
             let text = "disks of the host may be cleaned and written again";
-            turn.event(EventKind::Normal, EventReason::DestructionUnlocked, text);
+            turn.event(EventSeverity::Normal, EventReason::DestructionUnlocked, text);
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
@@ -157,17 +157,17 @@ pub(crate) fn notice(turn: &mut Turn<'_>) {
 
 /// What holds the current plan up, if it is one that destroys. Takes note of the hold and of its end: time that
 /// passed behind a shut gate is not a standstill.
-pub(crate) fn holds(turn: &mut Turn<'_>) -> Option<Shut> {
+pub(crate) fn holds(turn: &mut StepDraft<'_>) -> Option<ClosedGate> {
     if !turn.memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys()) {
         return None;
     }
-    let (shut, now) = (shut(&turn.memory, turn.seen), turn.now);
+    let (shut, now) = (closed_gate(&turn.memory, turn.seen), turn.now);
     match &shut {
         Some(shut) => note(turn, shut),
         None => {
             if let Some(held) = turn.memory.held.as_mut().filter(|held| held.until.is_none()) {
                 held.until = Some(now);
-                turn.event(EventKind::Normal, EventReason::Released, "disks may be changed again");
+                turn.event(EventSeverity::Normal, EventReason::Released, "disks may be changed again");
             }
         }
     }
@@ -175,15 +175,15 @@ pub(crate) fn holds(turn: &mut Turn<'_>) -> Option<Shut> {
 }
 
 /// Once per hold.
-fn note(turn: &mut Turn<'_>, shut: &Shut) {
+fn note(turn: &mut StepDraft<'_>, shut: &ClosedGate) {
     if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
-        turn.memory.held = Some(Held { since: turn.now, until: None });
-        turn.event(EventKind::Warning, shut.by.event(), shut.text.clone());
+        turn.memory.held = Some(HeldPlan { since: turn.now, until: None });
+        turn.event(EventSeverity::Warning, shut.by.event(), shut.text.clone());
     }
 }
 
 /// From when on the progress of a plan is missed.
-pub(crate) fn free_since(turn: &Turn<'_>, issued: Option<&IssuedPlan>) -> Timestamp {
+pub(crate) fn free_since(turn: &StepDraft<'_>, issued: Option<&IssuedPlan>) -> Timestamp {
     let issued_at = issued.map_or(turn.now, |issued| issued.issued_at);
     let freed_at = turn.memory.held.as_ref().and_then(|held| held.until);
     freed_at.map_or(issued_at, |freed_at| freed_at.max(issued_at))

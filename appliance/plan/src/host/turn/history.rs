@@ -5,7 +5,7 @@
 use firesteel_resources::bare_metal_host::OperationMetric;
 use jiff::Timestamp;
 
-use crate::host::model::memory::{HostMemory, State};
+use crate::host::model::memory::{HostMemory, HostState};
 
 /// The state that the memory names was entered.
 pub(crate) fn begin(memory: &mut HostMemory, now: Timestamp) {
@@ -36,17 +36,17 @@ pub(crate) fn end_operation(operation: &mut OperationMetric, now: Timestamp) {
 fn of(memory: &mut HostMemory) -> Option<&mut OperationMetric> {
     let history = &mut memory.history;
     match memory.state {
-        State::Registering => Some(&mut history.register),
-        State::Inspecting => Some(&mut history.inspect),
-        State::Provisioning => Some(&mut history.provision),
-        State::Deprovisioning => Some(&mut history.deprovision),
-        State::New
-        | State::Unmanaged
-        | State::Preparing
-        | State::Available
-        | State::Provisioned
-        | State::ExternallyProvisioned
-        | State::PoweringOff
-        | State::Deleting => None,
+        HostState::Registering => Some(&mut history.register),
+        HostState::Inspecting => Some(&mut history.inspect),
+        HostState::Provisioning => Some(&mut history.provision),
+        HostState::Deprovisioning => Some(&mut history.deprovision),
+        HostState::New
+        | HostState::Unmanaged
+        | HostState::Preparing
+        | HostState::Available
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned
+        | HostState::PoweringOff
+        | HostState::Deleting => None,
     }
 }

@@ -2,29 +2,30 @@
 //!
 //! A BMC locks an account after some refused logins (five in most, three in some, within ten minutes), and
 //! then nobody gets in, its owner included. So logins that are refused are counted: within
-//! [`Limits::login_window`](crate::host::Limits::login_window) the same credentials are tried twice at most,
-//! and others, which an edit brings, until [`Limits::logins_refused_max`](crate::host::Limits::logins_refused_max)
-//! were refused in all. Hosts that share an account at one BMC are counted together.
+//! [`HostTimeouts::login_window`](crate::host::HostTimeouts::login_window) the same credentials are tried twice at
+//! most, and others, which an edit brings, until
+//! [`HostTimeouts::logins_refused_max`](crate::host::HostTimeouts::logins_refused_max) were refused in all. Hosts that
+//! share an account at one BMC are counted together.
 
 use jiff::Timestamp;
 
 use crate::host::{
     model::{
-        limits::Limits,
+        inputs::{BmcFault, BmcFaultKind, CredentialsInputs},
+        limits::HostTimeouts,
         memory::work::CredentialsUsed,
-        seen::{BmcFault, BmcFaultKind, CredentialsSeen},
     },
-    turn::{Turn, later},
+    turn::{StepDraft, later},
 };
 
 /// The Secret and version that calls are made with now.
-pub(crate) fn credentials(turn: &Turn<'_>) -> Option<CredentialsUsed> {
+pub(crate) fn credentials(turn: &StepDraft<'_>) -> Option<CredentialsUsed> {
     let bmc = turn.seen.host.spec.usable_bmc()?;
     match &turn.seen.credentials {
-        CredentialsSeen::Ready { version } => {
+        CredentialsInputs::Ready { version } => {
             Some(CredentialsUsed { secret: bmc.credentials_name.clone(), version: version.clone() })
         }
-        CredentialsSeen::Missing | CredentialsSeen::Empty => None,
+        CredentialsInputs::Missing | CredentialsInputs::Empty => None,
     }
 }
 
@@ -33,12 +34,12 @@ pub(crate) fn credentials(turn: &Turn<'_>) -> Option<CredentialsUsed> {
 const SAME_REFUSED_MAX: usize = 2;
 
 /// Whether a login may be tried now.
-pub(crate) fn may_log_in(turn: &Turn<'_>) -> Result<(), BmcFault> {
+pub(crate) fn may_log_in(turn: &StepDraft<'_>) -> Result<(), BmcFault> {
     let fault = |kind, message: String| Err(BmcFault { kind, message });
     match turn.seen.credentials {
-        CredentialsSeen::Missing => return fault(BmcFaultKind::NoSecret, String::new()),
-        CredentialsSeen::Empty => return fault(BmcFaultKind::EmptySecret, String::new()),
-        CredentialsSeen::Ready { .. } => {}
+        CredentialsInputs::Missing => return fault(BmcFaultKind::NoSecret, String::new()),
+        CredentialsInputs::Empty => return fault(BmcFaultKind::EmptySecret, String::new()),
+        CredentialsInputs::Ready { .. } => {}
     }
     let memory = &turn.memory.bmc;
     let refused: Vec<Timestamp> = memory.refused.iter().chain(&turn.seen.bmc.refused_elsewhere).copied().collect();
@@ -50,7 +51,7 @@ pub(crate) fn may_log_in(turn: &Turn<'_>) -> Result<(), BmcFault> {
 }
 
 /// When the next login may be tried; `None`: now.
-fn earliest(mut refused: Vec<Timestamp>, is_same: bool, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
+fn earliest(mut refused: Vec<Timestamp>, is_same: bool, limits: &HostTimeouts, now: Timestamp) -> Option<Timestamp> {
     let until = |at: Timestamp| later(at, limits.login_window);
     refused.retain(|at| until(*at) > now);
     refused.sort_unstable();
@@ -60,7 +61,7 @@ fn earliest(mut refused: Vec<Timestamp>, is_same: bool, limits: &Limits, now: Ti
 }
 
 /// The BMC refused the login.
-pub(crate) fn refused(turn: &mut Turn<'_>, at: Timestamp) {
+pub(crate) fn refused(turn: &mut StepDraft<'_>, at: Timestamp) {
     let window = turn.limits().login_window;
     let now = turn.now;
     let memory = &mut turn.memory.bmc;
@@ -70,7 +71,7 @@ pub(crate) fn refused(turn: &mut Turn<'_>, at: Timestamp) {
 }
 
 /// It took the login, and counts from nought again.
-pub(crate) fn accepted(turn: &mut Turn<'_>) {
+pub(crate) fn accepted(turn: &mut StepDraft<'_>) {
     turn.memory.bmc.refused.clear();
     turn.memory.bmc.refused_credentials = None;
 }
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn refused_logins_are_bounded_in_every_window() {
-        let limits = Limits::default();
+        let limits = HostTimeouts::default();
         let next = |refused: &[i64], is_same, now| {
             earliest(refused.iter().map(|minute| at(*minute)).collect(), is_same, &limits, at(now))
         };

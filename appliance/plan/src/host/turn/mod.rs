@@ -1,32 +1,32 @@
 //! The working copy of one step: memory to change, effects and events to collect. It lives for
 //! one call of [`crate::step`]; nothing outside sees it.
 
+pub(crate) mod agent_liveness;
 pub(crate) mod attempt;
 pub(crate) mod bmc;
-pub(crate) mod changed;
 pub(crate) mod contest;
 pub(crate) mod frozen;
 pub mod gate;
+pub(crate) mod hardware_changes;
 pub(crate) mod history;
-pub(crate) mod live;
 pub(crate) mod login;
 pub(crate) mod slot;
 
 use firesteel_facts::{EventReason, Guid};
-use firesteel_resources::bare_metal_host::{ErrorType, Requests, annotations::DeleteAction, requests};
+use firesteel_resources::bare_metal_host::{ErrorType, HostRequests, annotations::DeleteAction, requests};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     backoff,
     host::model::{
-        effect::{Effect, Event, EventKind, Reason, Step, bounded},
-        limits::Limits,
+        effect::{EventSeverity, HostEffect, HostEvent, HostReason, HostStep, bounded},
+        inputs::{CredentialsInputs, HostInputs, NetworkDataInputs, UserDataInputs},
+        limits::HostTimeouts,
         memory::{
-            HostMemory, State,
-            work::{Failure, IssuedPlan},
+            HostMemory, HostState,
+            work::{HostFailure, IssuedPlan},
         },
         orders::PlanKind,
-        seen::{CredentialsSeen, NetworkDataSeen, Seen, UserDataSeen},
     },
 };
 
@@ -34,13 +34,13 @@ use crate::{
 /// not a write to the store every 2 s.
 const DEADLINE_GRAIN: SignedDuration = SignedDuration::from_secs(60);
 
-pub(crate) struct Turn<'a> {
-    pub(crate) seen: &'a Seen,
+pub(crate) struct StepDraft<'a> {
+    pub(crate) seen: &'a HostInputs,
     pub(crate) now: Timestamp,
-    pub(crate) requests: Requests,
+    pub(crate) requests: HostRequests,
     pub(crate) memory: HostMemory,
-    effects: Vec<Effect>,
-    events: Vec<Event>,
+    effects: Vec<HostEffect>,
+    events: Vec<HostEvent>,
     wake: Option<SignedDuration>,
     /// The handler said when the state is given up.
     has_deadline: bool,
@@ -50,8 +50,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) is_shut: bool,
 }
 
-impl<'a> Turn<'a> {
-    pub(crate) fn new(seen: &'a Seen, now: Timestamp) -> Self {
+impl<'a> StepDraft<'a> {
+    pub(crate) fn new(seen: &'a HostInputs, now: Timestamp) -> Self {
         Self {
             seen,
             now,
@@ -66,11 +66,11 @@ impl<'a> Turn<'a> {
         }
     }
 
-    pub(crate) fn finish(mut self, reason: Reason) -> Step {
+    pub(crate) fn finish(mut self, reason: HostReason) -> HostStep {
         if self.requests.paused.is_some() {
-            return Step { memory: self.memory, effects: Vec::new(), wake: None, reason, events: Vec::new() };
+            return HostStep { memory: self.memory, effects: Vec::new(), wake: None, reason, events: Vec::new() };
         }
-        let is_let_alone = self.memory.detached.is_some() && self.memory.state != State::Deleting;
+        let is_let_alone = self.memory.detached.is_some() && self.memory.state != HostState::Deleting;
         if !self.memory.state.is_working() || is_let_alone {
             self.memory.deadline = None;
         } else if !self.has_deadline && self.memory.deadline.is_none_or(|deadline| deadline <= self.now) {
@@ -84,10 +84,10 @@ impl<'a> Turn<'a> {
             (None, Some(b)) => Some(positive(b).max(SignedDuration::from_secs(1))),
             (None, None) => None,
         };
-        Step { memory: self.memory, effects: self.effects, wake, reason, events: self.events }
+        HostStep { memory: self.memory, effects: self.effects, wake, reason, events: self.events }
     }
 
-    pub(crate) fn limits(&self) -> &'a Limits {
+    pub(crate) fn limits(&self) -> &'a HostTimeouts {
         &self.seen.limits
     }
 
@@ -99,7 +99,7 @@ impl<'a> Turn<'a> {
     /// The deletion waits for the host to be attached again; one that is nearly over does not.
     fn delays_deletion(&self) -> bool {
         let delays = self.requests.detached.is_some_and(|detached| detached.delete_action == DeleteAction::Delay);
-        delays && !matches!(self.memory.state, State::PoweringOff | State::Deleting)
+        delays && !matches!(self.memory.state, HostState::PoweringOff | HostState::Deleting)
     }
 
     /// A BMC is configured.
@@ -107,38 +107,38 @@ impl<'a> Turn<'a> {
         self.seen.host.spec.usable_bmc().is_some()
     }
 
-    pub(crate) fn effect(&mut self, effect: Effect) {
+    pub(crate) fn effect(&mut self, effect: HostEffect) {
         self.effects.push(effect);
     }
 
-    pub(crate) fn event(&mut self, kind: EventKind, reason: EventReason, message: impl Into<String>) {
-        self.events.push(Event { kind, reason, message: bounded(message.into()) });
+    pub(crate) fn event(&mut self, kind: EventSeverity, reason: EventReason, message: impl Into<String>) {
+        self.events.push(HostEvent { kind, reason, message: bounded(message.into()) });
     }
 
     /// Stay; look again after `wake` at the latest.
     #[track_caller]
-    pub(crate) fn stay(&mut self, wake: SignedDuration, text: impl Into<String>) -> Reason {
+    pub(crate) fn wait_in_state(&mut self, wake: SignedDuration, text: impl Into<String>) -> HostReason {
         self.wake = Some(wake);
-        Reason::new(text)
+        HostReason::new(text)
     }
 
     /// Stay until something is observed.
     #[track_caller]
-    pub(crate) fn rest(&mut self, text: impl Into<String>) -> Reason {
+    pub(crate) fn rest(&mut self, text: impl Into<String>) -> HostReason {
         self.wake = None;
-        Reason::new(text)
+        HostReason::new(text)
     }
 
     /// Move on, with the failure of the state that was left forgotten.
     #[track_caller]
-    pub(crate) fn go(&mut self, state: State, text: impl Into<String>) -> Reason {
+    pub(crate) fn go(&mut self, state: HostState, text: impl Into<String>) -> HostReason {
         self.memory.failure = None;
         self.go_failed(state, text)
     }
 
     /// Move on, with the failure kept beside the new state.
     #[track_caller]
-    pub(crate) fn go_failed(&mut self, state: State, text: impl Into<String>) -> Reason {
+    pub(crate) fn go_failed(&mut self, state: HostState, text: impl Into<String>) -> HostReason {
         history::end(&mut self.memory, self.now);
         self.memory.state = state;
         history::begin(&mut self.memory, self.now);
@@ -150,7 +150,7 @@ impl<'a> Turn<'a> {
         self.memory.wipe = None;
         self.has_deadline = false;
         self.wake = Some(SignedDuration::ZERO);
-        Reason::new(text)
+        HostReason::new(text)
     }
 
     /// The state is given up at `at`, unless progress moves that.
@@ -165,51 +165,51 @@ impl<'a> Turn<'a> {
     /// What a failed step was fed with: an edit of the object or of a Secret changes it.
     pub(crate) fn inputs(&self) -> String {
         let credentials = match &self.seen.credentials {
-            CredentialsSeen::Missing => "missing",
-            CredentialsSeen::Empty => "empty",
-            CredentialsSeen::Ready { version } => version,
+            CredentialsInputs::Missing => "missing",
+            CredentialsInputs::Empty => "empty",
+            CredentialsInputs::Ready { version } => version,
         };
         let user_data = match &self.seen.user_data {
-            UserDataSeen::NotReferenced => "none",
-            UserDataSeen::Missing => "missing",
-            UserDataSeen::Invalid(text) => text,
-            UserDataSeen::Ready { sha256, .. } => sha256,
+            UserDataInputs::NotReferenced => "none",
+            UserDataInputs::Missing => "missing",
+            UserDataInputs::Invalid(text) => text,
+            UserDataInputs::Ready { sha256, .. } => sha256,
         };
         // Without network data the text is as it was before there was any: a stored failure stays the same.
         let network_data = match &self.seen.network_data {
-            NetworkDataSeen::NotReferenced => String::new(),
-            NetworkDataSeen::Missing => "/missing".to_owned(),
-            NetworkDataSeen::Invalid(text) => format!("/{text}"),
-            NetworkDataSeen::Ready { version } => format!("/{version}"),
+            NetworkDataInputs::NotReferenced => String::new(),
+            NetworkDataInputs::Missing => "/missing".to_owned(),
+            NetworkDataInputs::Invalid(text) => format!("/{text}"),
+            NetworkDataInputs::Ready { version } => format!("/{version}"),
         };
         bounded(format!("{}/{credentials}/{user_data}{network_data}", self.seen.host.metadata.generation))
     }
 
     /// Notes one more failure and tries again after a growing delay.
     #[track_caller]
-    pub(crate) fn fail(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
+    pub(crate) fn fail(&mut self, kind: ErrorType, message: impl Into<String>) -> HostReason {
         let message = bounded(message.into());
         let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(0, |old| old.count) + 1;
         let delay = backoff::delay(count, self.seen.entropy);
         self.note(kind, message.clone(), count, Some(later(self.now, delay)), false);
-        self.event(EventKind::Warning, error_event(kind), message.clone());
-        self.stay(delay, format!("{message}; trying again in {}", words(delay)))
+        self.event(EventSeverity::Warning, error_event(kind), message.clone());
+        self.wait_in_state(delay, format!("{message}; trying again in {}", format_duration(delay)))
     }
 
     /// Notes a failure that only an edit of the object or of a Secret can end.
     #[track_caller]
-    pub(crate) fn stuck(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
+    pub(crate) fn stuck(&mut self, kind: ErrorType, message: impl Into<String>) -> HostReason {
         self.stuck_until(kind, message, None)
     }
 
     /// Notes a standing obstacle and looks again after `wake`; it is counted once.
     #[track_caller]
-    pub(crate) fn blocked(&mut self, kind: ErrorType, wake: SignedDuration, message: impl Into<String>) -> Reason {
+    pub(crate) fn blocked(&mut self, kind: ErrorType, wake: SignedDuration, message: impl Into<String>) -> HostReason {
         self.stuck_until(kind, message, Some(wake))
     }
 
     #[track_caller]
-    fn stuck_until(&mut self, kind: ErrorType, message: impl Into<String>, wake: Option<SignedDuration>) -> Reason {
+    fn stuck_until(&mut self, kind: ErrorType, message: impl Into<String>, wake: Option<SignedDuration>) -> HostReason {
         self.stuck_with(kind, error_event(kind), message, wake)
     }
 
@@ -220,7 +220,7 @@ impl<'a> Turn<'a> {
         kind: ErrorType,
         message: impl Into<String>,
         wake: Option<SignedDuration>,
-    ) -> Reason {
+    ) -> HostReason {
         self.stuck_with(kind, EventReason::BmcCredentialError, message, wake)
     }
 
@@ -231,18 +231,18 @@ impl<'a> Turn<'a> {
         event: EventReason,
         message: impl Into<String>,
         wake: Option<SignedDuration>,
-    ) -> Reason {
+    ) -> HostReason {
         let message = bounded(message.into());
         let known = self.memory.failure.as_ref().is_some_and(|old| old.kind == kind && old.message == message);
         if !known {
             let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(1, |old| old.count.max(1));
             self.note(kind, message.clone(), count, None, wake.is_none());
-            self.event(EventKind::Warning, event, message.clone());
+            self.event(EventSeverity::Warning, event, message.clone());
         }
         self.wake = wake;
         // Nothing is under way, so nothing can be late.
         self.deadline(later(self.now, self.limits().stall));
-        Reason::new(message)
+        HostReason::new(message)
     }
 
     pub(crate) fn note(
@@ -254,12 +254,12 @@ impl<'a> Turn<'a> {
         until_edit: bool,
     ) {
         let (inputs, message) = (self.inputs(), bounded(message));
-        self.memory.failure = Some(Failure { kind, message, count, at: self.now, retry_at, until_edit, inputs });
+        self.memory.failure = Some(HostFailure { kind, message, count, at: self.now, retry_at, until_edit, inputs });
     }
 
     /// Whether the step of a host that is to go ends at an obstacle that has been the same for too long.
-    pub(crate) fn is_obstructed(&self, reason: &Reason) -> bool {
-        let is_it = |failure: &&Failure| failure.retry_at.is_none() && failure.message == reason.text;
+    pub(crate) fn is_obstructed(&self, reason: &HostReason) -> bool {
+        let is_it = |failure: &&HostFailure| failure.retry_at.is_none() && failure.message == reason.text;
         let Some(failure) = self.memory.failure.as_ref().filter(is_it) else { return false };
         let asked_at = self.seen.host.metadata.deletion_timestamp.unwrap_or(self.now);
         let since = failure.at.max(asked_at).max(self.memory.since);
@@ -268,7 +268,7 @@ impl<'a> Turn<'a> {
 
     /// Whether an action of this kind may be tried now; otherwise the reason why not.
     #[track_caller]
-    pub(crate) fn may_try(&mut self) -> Result<(), Reason> {
+    pub(crate) fn may_try(&mut self) -> Result<(), HostReason> {
         let Some(failure) = self.memory.failure.clone() else { return Ok(()) };
         if failure.inputs != self.inputs() {
             self.memory.failure = None;
@@ -282,7 +282,7 @@ impl<'a> Turn<'a> {
             Some(at) if backoff::is_ahead(at, self.now) => {
                 let wait = at.duration_since(self.now);
                 self.deadline(later(at, self.limits().stall));
-                Err(self.stay(wait, format!("{}; trying again in {}", failure.message, words(wait))))
+                Err(self.wait_in_state(wait, format!("{}; trying again in {}", failure.message, format_duration(wait))))
             }
             Some(_) | None => Ok(()),
         }
@@ -294,17 +294,17 @@ impl<'a> Turn<'a> {
         let number = self.memory.plan_number;
         self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now, stopped: None });
         self.memory.held = None;
-        changed::note(&mut self.memory);
-        self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
+        hardware_changes::note(&mut self.memory);
+        self.effect(HostEffect::IssuePlan { attempt: self.memory.attempt, number, plan });
     }
 
     /// Tells the agent again, in a later step: effects may get lost.
     pub(crate) fn issue_again(&mut self) {
-        if self.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { .. })) {
+        if self.effects.iter().any(|effect| matches!(effect, HostEffect::IssuePlan { .. })) {
             return;
         }
         if let Some(plan) = self.memory.plan.clone() {
-            self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number: plan.number, plan: plan.plan });
+            self.effect(HostEffect::IssuePlan { attempt: self.memory.attempt, number: plan.number, plan: plan.plan });
         }
     }
 
@@ -321,7 +321,7 @@ pub(crate) fn later(from: Timestamp, after: SignedDuration) -> Timestamp {
 }
 
 /// `90 s`, `12 min`, `3 h`.
-pub(crate) fn words(duration: SignedDuration) -> String {
+pub(crate) fn format_duration(duration: SignedDuration) -> String {
     match duration.as_secs() {
         secs @ ..=119 => format!("{} s", secs.max(0)),
         secs @ 120..=7199 => format!("{} min", (secs + 30) / 60),

@@ -2,20 +2,20 @@
 //! when the host waits for its next try, taken again before it goes on. See [`crate::admission`].
 
 use crate::{
-    admission::{Offer, Standing},
+    admission::{SlotDemand, SlotOffer},
     backoff,
     host::{
         model::{
-            effect::Reason,
+            effect::HostReason,
+            inputs::HostInputs,
             memory::{
-                HostMemory, State,
-                work::{Admitted, Failure},
+                HostMemory, HostState,
+                work::{HeldSlot, HostFailure},
             },
-            seen::Seen,
         },
         turn::{
-            Turn,
-            attempt::{self, Presence},
+            StepDraft,
+            attempt::{self, AgentPresence},
             later,
         },
     },
@@ -23,43 +23,45 @@ use crate::{
 
 /// Takes a slot, or says what the host waits for. Who has one, or is at work already, is not held up.
 #[track_caller]
-pub(crate) fn take(turn: &mut Turn<'_>) -> Result<(), Reason> {
+pub(crate) fn take(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     if turn.memory.admitted.is_some() || waits_for_a_person(turn) {
         return Ok(());
     }
-    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == Presence::Alive;
+    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == AgentPresence::Alive;
     match turn.seen.slot {
-        Offer::Full { .. } | Offer::NotCounted if is_at_work => {
-            turn.memory.admitted = Some(Admitted { since: turn.now, resumed: true });
+        SlotOffer::Full { .. } | SlotOffer::NotCounted if is_at_work => {
+            turn.memory.admitted = Some(HeldSlot { since: turn.now, resumed: true });
             Ok(())
         }
-        Offer::Free => {
-            turn.memory.admitted = Some(Admitted { since: turn.now, resumed: is_at_work });
+        SlotOffer::Free => {
+            turn.memory.admitted = Some(HeldSlot { since: turn.now, resumed: is_at_work });
             Ok(())
         }
-        Offer::Full { busy, ahead } => {
+        SlotOffer::Full { busy, ahead } => {
             let before = if ahead == 0 { String::new() } else { format!(", and {ahead} wait before this one") };
             Err(delay(
                 turn,
                 format!("{busy} hosts are inspected, provisioned or cleaned at the moment{before}: waiting"),
             ))
         }
-        Offer::NotCounted => Err(delay(turn, "waiting until the hosts at work are counted after a start".to_owned())),
+        SlotOffer::NotCounted => {
+            Err(delay(turn, "waiting until the hosts at work are counted after a start".to_owned()))
+        }
     }
 }
 
 #[track_caller]
-fn delay(turn: &mut Turn<'_>, text: String) -> Reason {
+fn delay(turn: &mut StepDraft<'_>, text: String) -> HostReason {
     let poll = turn.limits().slot_poll;
     let now = turn.now;
     turn.is_delayed = true;
     turn.memory.delayed.get_or_insert(now);
     turn.deadline(later(now, turn.limits().stall));
-    turn.stay(poll, text)
+    turn.wait_in_state(poll, text)
 }
 
 /// Gives the slot back where the step ended without need of it, and leaves the line.
-pub(crate) fn tidy(turn: &mut Turn<'_>) {
+pub(crate) fn release_slot(turn: &mut StepDraft<'_>) {
     if !needs(turn) {
         turn.memory.admitted = None;
     }
@@ -69,36 +71,38 @@ pub(crate) fn tidy(turn: &mut Turn<'_>) {
 }
 
 /// The host is at work, or may go on by itself at any time.
-fn needs(turn: &Turn<'_>) -> bool {
-    if !matches!(turn.memory.state, State::Inspecting | State::Preparing | State::Provisioning | State::Deprovisioning)
-        || turn.memory.detached.is_some()
+fn needs(turn: &StepDraft<'_>) -> bool {
+    if !matches!(
+        turn.memory.state,
+        HostState::Inspecting | HostState::Preparing | HostState::Provisioning | HostState::Deprovisioning
+    ) || turn.memory.detached.is_some()
     {
         return false;
     }
-    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == Presence::Alive;
+    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == AgentPresence::Alive;
     let is_booting = turn.memory.boot.is_some() && turn.has_bmc();
     let rests = turn.memory.failure.as_ref().is_some_and(|failure| is_ahead(failure, turn)) || waits_for_a_person(turn);
     is_at_work || is_booting || !(rests || turn.is_shut)
 }
 
 /// Nothing is tried before some time, an edit, or the end of a standing obstacle.
-fn is_ahead(failure: &Failure, turn: &Turn<'_>) -> bool {
+fn is_ahead(failure: &HostFailure, turn: &StepDraft<'_>) -> bool {
     failure.until_edit || failure.retry_at.is_none_or(|at| backoff::is_ahead(at, turn.now))
 }
 
 /// Without a BMC the host comes when somebody boots it.
-fn waits_for_a_person(turn: &Turn<'_>) -> bool {
-    !turn.has_bmc() && attempt::presence(turn) != Presence::Alive
+fn waits_for_a_person(turn: &StepDraft<'_>) -> bool {
+    !turn.has_bmc() && attempt::presence(turn) != AgentPresence::Alive
 }
 
 /// What the host does since a step that ended with `memory`.
 #[must_use]
-pub fn standing(memory: &HostMemory, seen: &Seen) -> Standing {
+pub fn standing(memory: &HostMemory, seen: &HostInputs) -> SlotDemand {
     let is_paused = firesteel_resources::bare_metal_host::requests(&seen.host.metadata).paused.is_some();
     match (&memory.admitted, memory.delayed) {
-        _ if is_paused => Standing::Idle,
-        (Some(_), _) => Standing::Busy,
-        (None, Some(since)) => Standing::Waiting { since },
-        (None, None) => Standing::Idle,
+        _ if is_paused => SlotDemand::Idle,
+        (Some(_), _) => SlotDemand::Busy,
+        (None, Some(since)) => SlotDemand::Waiting { since },
+        (None, None) => SlotDemand::Idle,
     }
 }

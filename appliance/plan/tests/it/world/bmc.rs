@@ -1,6 +1,6 @@
 //! The BMC of a simulated host.
 
-use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, Power};
+use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, HostPower};
 
 use super::World;
 
@@ -39,15 +39,15 @@ impl World {
             return;
         }
         match call.action {
-            BmcAction::Probe if self.seen.bmc.power == Power::Unknown => self.seen.bmc.power = Power::Off,
+            BmcAction::Probe if self.seen.bmc.power == HostPower::Unknown => self.seen.bmc.power = HostPower::Off,
             _ if !self.power_works || is_cut && self.hard_off == HardOff::Ignored => {}
             BmcAction::NetBoot => {
-                self.seen.bmc.was_off_at_boot = self.seen.bmc.power == Power::Off;
-                self.seen.bmc.power = Power::On;
+                self.seen.bmc.was_off_at_boot = self.seen.bmc.power == HostPower::Off;
+                self.seen.bmc.power = HostPower::On;
                 self.booting = true;
             }
-            BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = Power::On,
-            BmcAction::PowerOff { .. } => self.seen.bmc.power = Power::Off,
+            BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = HostPower::On,
+            BmcAction::PowerOff { .. } => self.seen.bmc.power = HostPower::Off,
             BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack => {}
         }
         self.seen.bmc.power_at = Some(self.now);

@@ -4,11 +4,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::shape::{Field, Form, Shape};
+use crate::shape::{Field, Shape, ShapeForm};
 
 /// The object without them.
 pub(super) fn dropped(mut object: Map<String, Value>, shape: &Shape) -> Map<String, Value> {
-    if let Form::Object(fields) = shape.form {
+    if let ShapeForm::Object(fields) = shape.form {
         drop_in(fields, &mut object);
     }
     object
@@ -26,9 +26,9 @@ fn drop_in(fields: &[Field], object: &mut Map<String, Value>) {
 
 fn visit(shape: &Shape, value: &mut Value) {
     match (shape.form, value) {
-        (Form::Object(fields), Value::Object(object)) => drop_in(fields, object),
-        (Form::List(item), Value::Array(items)) => items.iter_mut().for_each(|value| visit(item, value)),
-        (Form::Map(item), Value::Object(object)) => object.values_mut().for_each(|value| visit(item, value)),
+        (ShapeForm::Object(fields), Value::Object(object)) => drop_in(fields, object),
+        (ShapeForm::List(item), Value::Array(items)) => items.iter_mut().for_each(|value| visit(item, value)),
+        (ShapeForm::Map(item), Value::Object(object)) => object.values_mut().for_each(|value| visit(item, value)),
         _ => {}
     }
 }
@@ -37,16 +37,16 @@ fn visit(shape: &Shape, value: &mut Value) {
 fn is_idle(field: &Field, value: &Value) -> bool {
     let shape = &field.shape;
     match (shape.form, value) {
-        (Form::List(_), Value::Array(items)) => items.is_empty() && shape.items_min.is_some(),
-        (Form::Object(fields), Value::Object(object)) => {
+        (ShapeForm::List(_), Value::Array(items)) => items.is_empty() && shape.items_min.is_some(),
+        (ShapeForm::Object(fields), Value::Object(object)) => {
             let wants = shape.fields_min.is_some() || fields.iter().any(|field| field.required);
             object.is_empty() && wants && !field.required
         }
-        (Form::Text, Value::String(text)) => {
+        (ShapeForm::Text, Value::String(text)) => {
             let wants = shape.chars_min.is_some_and(|least| least > 0) || !shape.words.is_empty();
             text.is_empty() && wants && !field.required
         }
-        (Form::Integer, Value::Number(number)) => {
+        (ShapeForm::Integer, Value::Number(number)) => {
             number.as_i64() == Some(0) && shape.min.is_some_and(|least| least > 0) && !field.required
         }
         _ => false,

@@ -2,26 +2,34 @@
 //!
 //! A part that one version has alone comes last: what is left of it goes.
 
-use super::{Form, Step, Steps, list, object, only_new, only_old, reference, same, seconds};
+use super::{FieldMapping, MappingForm, Steps, list, object, only_new, only_old, reference, same, seconds};
 
 pub(super) const CLUSTER: Steps = &[&[object("spec", CLUSTER_SPEC), object("status", CLUSTER_STATUS)]];
 pub(super) const MACHINE: Steps = &[&[object("spec", MACHINE_SPEC), object("status", MACHINE_STATUS)]];
 pub(super) const MACHINE_SET: Steps = &[&[object("spec", MACHINE_SET_SPEC), object("status", MACHINE_SET_STATUS)]];
 
-const TIMEOUTS: &[Step] = &[
+const TIMEOUTS: &[FieldMapping] = &[
     seconds("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
     seconds("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
     seconds("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
 ];
 
-const HEALTH_CHECK: &[Step] = &[
+const HEALTH_CHECK: &[FieldMapping] = &[
     same("machineHealthCheck.enable", "healthCheck.enabled"),
-    Step { old: "machineHealthCheck.unhealthyConditions", new: NODE_CONDITIONS, form: Form::List(UNHEALTHY) },
-    Step { old: "machineHealthCheck.unhealthyMachineConditions", new: MACHINE_CONDITIONS, form: Form::List(UNHEALTHY) },
+    FieldMapping {
+        old: "machineHealthCheck.unhealthyConditions",
+        new: NODE_CONDITIONS,
+        form: MappingForm::List(UNHEALTHY),
+    },
+    FieldMapping {
+        old: "machineHealthCheck.unhealthyMachineConditions",
+        new: MACHINE_CONDITIONS,
+        form: MappingForm::List(UNHEALTHY),
+    },
     seconds("machineHealthCheck.nodeStartupTimeout", "healthCheck.checks.nodeStartupTimeoutSeconds"),
     same("machineHealthCheck.maxUnhealthy", "healthCheck.remediation.triggerIf.unhealthyLessThanOrEqualTo"),
     same("machineHealthCheck.unhealthyRange", "healthCheck.remediation.triggerIf.unhealthyInRange"),
-    Step { old: "machineHealthCheck.remediationTemplate", new: TEMPLATE, form: Form::Template },
+    FieldMapping { old: "machineHealthCheck.remediationTemplate", new: TEMPLATE, form: MappingForm::Template },
 ];
 
 const MACHINE_SPEC: Steps = &[
@@ -37,8 +45,8 @@ const MACHINE_STATUS: Steps = &[&[
     same("failureReason", "deprecated.v1beta1.failureReason"),
     same("failureMessage", "deprecated.v1beta1.failureMessage"),
     same("v1beta2.conditions", "conditions"),
-    Step { old: "nodeRef", new: "nodeRef", form: Form::Node },
-    Step { old: "phase", new: "phase", form: Form::Phase },
+    FieldMapping { old: "nodeRef", new: "nodeRef", form: MappingForm::Node },
+    FieldMapping { old: "phase", new: "phase", form: MappingForm::Phase },
     only_new("failureDomain"),
     only_new("initialization"),
     only_new("deprecated"),
@@ -80,7 +88,7 @@ const CLUSTER_STATUS: Steps = &[&[
     same("v1beta2.conditions", "conditions"),
     same("v1beta2.controlPlane", "controlPlane"),
     same("v1beta2.workers", "workers"),
-    Step { old: "failureDomains", new: "failureDomains", form: Form::Domains },
+    FieldMapping { old: "failureDomains", new: "failureDomains", form: MappingForm::Domains },
     only_new("initialization"),
     only_new("deprecated"),
     only_old("v1beta2"),

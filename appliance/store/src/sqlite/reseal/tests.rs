@@ -21,8 +21,8 @@ fn hosts() -> GroupResource {
     GroupResource::new("example.org", "hosts")
 }
 
-fn ring(key: u8) -> Arc<Keyring> {
-    Arc::new(Keyring::new(vec![secrets()], &[[key; 32]]).unwrap())
+fn ring(key: u8) -> Arc<SealingKeys> {
+    Arc::new(SealingKeys::new(vec![secrets()], &[[key; 32]]).unwrap())
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -30,7 +30,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// As a process finds it that starts now.
-fn database(path: &Path, ring: &Arc<Keyring>) -> Database {
+fn database(path: &Path, ring: &Arc<SealingKeys>) -> Database {
     let connection = connect(path, Durability::Nothing).unwrap();
     let mut database = Database { connection, keyring: Some(ring.clone()), damages: Arc::default(), room: None };
     at_start(path, &mut database).unwrap();
@@ -43,12 +43,12 @@ fn value_of(number: u64) -> Bytes {
 }
 
 async fn create(store: &Store, kind: &GroupResource, number: u64) -> Revision {
-    let key = Key::new(kind, "default", &format!("n{number}"));
+    let key = ObjectKey::new(kind, "default", &format!("n{number}"));
     store.commit(Op::Create { key, value: value_of(number) }, vec![]).await.unwrap()
 }
 
 async fn delete(store: &Store, kind: &GroupResource, number: u64) {
-    let key = Key::new(kind, "default", &format!("n{number}"));
+    let key = ObjectKey::new(kind, "default", &format!("n{number}"));
     let expected = store.get(&key).await.unwrap().unwrap().revision;
     store.commit(Op::Delete { key, expected, value: value_of(number) }, vec![]).await.unwrap();
 }
@@ -60,7 +60,7 @@ fn fill(path: &Path) {
         for number in 0..600 {
             create(&store, &secrets(), number).await;
             // Of a kind that is not sealed, without the canary.
-            let key = Key::new(&hosts(), "default", &format!("h{number}"));
+            let key = ObjectKey::new(&hosts(), "default", &format!("h{number}"));
             store.commit(Op::Create { key, value: "a host".into() }, vec![]).await.unwrap();
         }
         for number in (0..600).filter(|number| number % 3 == 0) {
@@ -71,7 +71,7 @@ fn fill(path: &Path) {
 }
 
 /// Every row of the log, opened.
-fn rows(path: &Path, ring: &Arc<Keyring>) -> Vec<(i64, String, Bytes)> {
+fn rows(path: &Path, ring: &Arc<SealingKeys>) -> Vec<(i64, String, Bytes)> {
     let database = database(path, ring);
     let sql = concat!(
         "SELECT l.revision, l.grp, l.resource, l.namespace, l.name, ",
@@ -81,7 +81,7 @@ fn rows(path: &Path, ring: &Arc<Keyring>) -> Vec<(i64, String, Bytes)> {
     let mut statement = database.connection.prepare(sql).unwrap();
     let found = statement.query_map([], |row| {
         let kind = GroupResource::new(&row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
-        let key = Key { kind, namespace: row.get(3)?, name: row.get(4)? };
+        let key = ObjectKey { kind, namespace: row.get(3)?, name: row.get(4)? };
         Ok((row.get::<_, i64>(0)?, key, RowFound::of(row, 5)))
     });
     let opened = found.unwrap().map(|row| {
@@ -125,7 +125,7 @@ fn holds(folder: &Path, wanted: &[u8]) -> bool {
 }
 
 /// One step of sealing, or else of scrubbing; whether all is done.
-fn step_of(path: &Path, ring: &Arc<Keyring>) -> bool {
+fn step_of(path: &Path, ring: &Arc<SealingKeys>) -> bool {
     let mut database = database(path, ring);
     let sealed = step(&mut database).unwrap();
     assert!(sealed.resealed.values <= usize::try_from(STEP_ROWS).unwrap(), "a step is bounded");
@@ -194,7 +194,7 @@ fn a_further_kind_begins_again() {
     let ring = ring(1);
     let first = step(&mut database(&path, &ring)).unwrap();
     assert!(first.resealed.values > 0 && !first.is_over);
-    let both = Arc::new(Keyring::new(vec![secrets(), hosts()], &[[1; 32]]).unwrap());
+    let both = Arc::new(SealingKeys::new(vec![secrets(), hosts()], &[[1; 32]]).unwrap());
     while !step_of(&path, &both) {}
     assert!(!holds(folder.path(), b"a host") && !holds(folder.path(), CANARY.as_bytes()));
 }

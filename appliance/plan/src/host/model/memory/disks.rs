@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    disk::{DiskChoice, DiskIdentity, Method},
+    disk::{CleaningMethod, DiskChoice, DiskIdentity},
     host::model::orders::ReadyImage,
 };
 
 /// A machine that was let go before a disk was cleaned: its tombstone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Uncleaned {
+pub struct Tombstone {
     /// `namespace/name` of the host that was.
     pub host: String,
     /// The disk, as it is told to people; empty where it may be any, or several.
@@ -32,7 +32,7 @@ pub struct Uncleaned {
     pub is_told_only: bool,
 }
 
-impl fmt::Display for Uncleaned {
+impl fmt::Display for Tombstone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, disk, at, .. } = self;
         if disk.is_empty() {
@@ -69,7 +69,7 @@ impl DiskPlan {
 /// A plan, by its boot and number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WrittenBy {
+pub struct WritePlanRef {
     pub attempt: u64,
     pub plan: u32,
     /// The mark that it gave the disk, done or not; empty where an earlier version stored it.
@@ -80,7 +80,7 @@ pub struct WrittenBy {
 /// A try that ended because of how the disks are, and the newest plan of that moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refused {
+pub struct RefusedAttempt {
     pub at: Timestamp,
     pub attempt: u64,
     pub plan: u32,
@@ -94,7 +94,7 @@ pub struct CleanedNote {
     /// The boot that cleaned; zero where an earlier version stored it.
     #[serde(default)]
     pub attempt: u64,
-    pub method: Method,
+    pub method: CleaningMethod,
     /// All data of all disks that Firesteel would clean, by proof; otherwise less was asked, or not all was seen, and
     /// `text` says what.
     pub is_erased: bool,
@@ -112,7 +112,7 @@ pub struct CleanedNote {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Restored {
+pub struct RestoreMark {
     pub at: Timestamp,
     /// GUID of an installation that was under way when the backup was made: nobody knows its end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -164,7 +164,7 @@ impl FrozenWhy {
 /// An installation that may be overwritten, by a person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GivenUp {
+pub struct UnfrozenInstallation {
     pub guid: String,
     pub disk: String,
     pub at: Timestamp,
@@ -173,7 +173,7 @@ pub struct GivenUp {
 /// What the appliance put on the disk, as the receipts prove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Applied {
+pub struct InstalledSystem {
     pub image: Image,
     pub ready: ReadyImage,
     pub disk_guid: String,
@@ -188,7 +188,7 @@ pub struct Applied {
     pub left_properly: bool,
 }
 
-impl Applied {
+impl InstalledSystem {
     #[must_use]
     pub fn reports_running(&self) -> bool {
         !self.configs.is_empty()

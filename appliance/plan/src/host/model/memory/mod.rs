@@ -15,13 +15,14 @@ use crate::{
     disk::DiskIdentity,
     host::model::{
         claims::{Claimants, Intruder, Settled},
-        erasure::{Wipe, WipeVerdict},
+        erasure::{PendingErasure, WipeVerdict},
         known_identity::KnownIdentity,
         memory::{
             disks::{
-                Applied, ChangedDisk, CleanedNote, DiskPlan, Frozen, GivenUp, Refused, Restored, Uncleaned, WrittenBy,
+                ChangedDisk, CleanedNote, DiskPlan, Frozen, InstalledSystem, RefusedAttempt, RestoreMark, Tombstone,
+                UnfrozenInstallation, WritePlanRef,
             },
-            work::{Admitted, BmcMemory, BootWait, Failure, Held, IssuedPlan, PowerWork, RebootWork},
+            work::{BmcMemory, BootWait, HeldPlan, HeldSlot, HostFailure, IssuedPlan, PowerTask, RebootWork},
         },
         power_cut::CleanBoot,
     },
@@ -32,7 +33,7 @@ use crate::{
 pub struct HostMemory {
     /// Made once; `status.provisioning.ID`.
     pub id: String,
-    pub state: State,
+    pub state: HostState,
     pub since: Timestamp,
     /// When a working state that shows no progress is given up; absent in states that rest.
     pub deadline: Option<Timestamp>,
@@ -59,22 +60,22 @@ pub struct HostMemory {
     pub plan: Option<IssuedPlan>,
     /// A plan that destroys was held up, issued or not: see [`crate::host::turn::gate`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<HeldPlan>,
     /// MACs that the host may boot from; lower case with colons.
     pub macs: Vec<String>,
-    pub failure: Option<Failure>,
+    pub failure: Option<HostFailure>,
     /// Since when the host is let alone, because its owner detached it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detached: Option<Timestamp>,
     /// The host has one of the slots for hosts that are worked on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub admitted: Option<Admitted>,
+    pub admitted: Option<HeldSlot>,
     /// Since when it waits for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed: Option<Timestamp>,
     pub bmc: BmcMemory,
     /// A change of power that is under way.
-    pub power: Option<PowerWork>,
+    pub power: Option<PowerTask>,
     /// A reboot that was asked for and taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reboot: Option<RebootWork>,
@@ -84,7 +85,7 @@ pub struct HostMemory {
     pub disk_dirty: bool,
     /// The newest plan that wrote to a disk.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub written: Option<WrittenBy>,
+    pub written: Option<WritePlanRef>,
     /// The consumer whose data the disks may hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
@@ -106,7 +107,7 @@ pub struct HostMemory {
     pub changed_disks: Vec<ChangedDisk>,
     /// A try ended because of how the disks are: the next one has them looked at again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedAttempt>,
     /// Names that the host had under its last installation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -115,7 +116,7 @@ pub struct HostMemory {
     pub cleaned: Option<CleanedNote>,
     /// An erasure whose end is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wipe: Option<Wipe>,
+    pub wipe: Option<PendingErasure>,
     /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_unknown: bool,
@@ -127,7 +128,7 @@ pub struct HostMemory {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overridden: Vec<String>,
     /// What is installed.
-    pub applied: Option<Applied>,
+    pub applied: Option<InstalledSystem>,
     pub last_attempted_image: Option<Image>,
     /// Failed installations of this image in a row.
     pub provision_failures: u32,
@@ -156,13 +157,13 @@ pub struct HostMemory {
     pub timeline: u32,
     /// The store was restored from a backup, and the host's disks have not been settled since.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub restored: Option<Restored>,
+    pub restored: Option<RestoreMark>,
     /// Nothing is done to the host's disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<Frozen>,
     /// An earlier owner of the machine let it go before a disk was cleaned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub uncleaned: Option<Uncleaned>,
+    pub uncleaned: Option<Tombstone>,
     /// Since when the owner keeps the host's disks from being changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<Timestamp>,
@@ -175,7 +176,7 @@ pub struct HostMemory {
     pub former: Vec<String>,
     /// Marks of installations that a person gave up, the newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub given_up: Vec<GivenUp>,
+    pub given_up: Vec<UnfrozenInstallation>,
     /// Hints in force when the host was last prepared.
     pub prepared_hints: Option<RootDeviceHints>,
     pub history: OperationHistory,
@@ -184,7 +185,7 @@ pub struct HostMemory {
 /// Where the host is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "camelCase")]
-pub enum State {
+pub enum HostState {
     #[default]
     New,
     Unmanaged,
@@ -210,7 +211,7 @@ impl HostMemory {
     }
 }
 
-impl State {
+impl HostState {
     /// Upstream's word for it.
     #[must_use]
     pub fn word(&self) -> ProvisioningState {

@@ -5,16 +5,16 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    disk::{DiskIdentity, Method},
+    disk::{CleaningMethod, DiskIdentity},
     host::model::{
         orders::{BmcCall, PlanKind, WritePlan},
-        power_cut::Cut,
+        power_cut::PowerCut,
     },
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Admitted {
+pub struct HeldSlot {
     pub since: Timestamp,
     /// It was at work already, so that it was not held up although all slots were taken.
     #[serde(default)]
@@ -24,7 +24,7 @@ pub struct Admitted {
 /// A plan that was held up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct HeldPlan {
     pub since: Timestamp,
     /// Absent while it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub struct BootWait {
     pub unseen: u32,
     /// The host is switched off before it boots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
+    pub cut: Option<PowerCut>,
 }
 
 impl BootWait {
@@ -65,7 +65,7 @@ pub struct IssuedPlan {
     pub issued_at: Timestamp,
     /// The agent is told to stop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StoppedPlan>,
 }
 
 impl IssuedPlan {
@@ -91,9 +91,9 @@ impl IssuedPlan {
 
     /// How far it cleans, and which disks.
     #[must_use]
-    pub fn cleans(&self) -> Option<(Method, Vec<DiskIdentity>)> {
+    pub fn cleans(&self) -> Option<(CleaningMethod, Vec<DiskIdentity>)> {
         match &self.plan {
-            PlanKind::Clean { disk } => Some((Method::Metadata, vec![disk.clone()])),
+            PlanKind::Clean { disk } => Some((CleaningMethod::Metadata, vec![disk.clone()])),
             PlanKind::Erase(erase) => Some((erase.method, erase.disks.clone())),
             PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => None,
         }
@@ -102,7 +102,7 @@ impl IssuedPlan {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stopped {
+pub struct StoppedPlan {
     pub since: Timestamp,
     pub why: String,
 }
@@ -110,7 +110,7 @@ pub struct Stopped {
 /// What went wrong last, beside the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Failure {
+pub struct HostFailure {
     pub kind: ErrorType,
     pub message: String,
     pub count: u32,
@@ -172,7 +172,7 @@ pub struct PendingCall {
     #[serde(flatten)]
     pub call: BmcCall,
     pub asked_at: Timestamp,
-    /// What it was made with, as [`Failure::inputs`].
+    /// What it was made with, as [`HostFailure::inputs`].
     #[serde(default)]
     pub inputs: String,
 }
@@ -186,7 +186,7 @@ pub struct CredentialsUsed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PowerWork {
+pub struct PowerTask {
     pub want_on: bool,
     pub hard: bool,
     /// Since it was asked for in this strength.

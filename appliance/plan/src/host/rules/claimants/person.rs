@@ -8,21 +8,25 @@ use super::{POWER_TRIES_MAX, cuts_lately, end, kind, name, neither, over};
 use crate::host::{
     model::{
         claims::Claimants,
-        effect::{Effect, EventKind, Reason},
-        erasure::Wipe,
+        effect::{EventSeverity, HostEffect, HostReason},
+        erasure::PendingErasure,
     },
-    turn::{Turn, attempt, contest::in_words},
+    turn::{StepDraft, attempt, contest::in_words},
 };
 
 /// Takes a person's word for who is the host.
 #[track_caller]
-pub(crate) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
+pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     let word = turn.requests.settle.clone()?.to_ascii_lowercase();
-    turn.effect(Effect::RemoveAnnotation { key: annotations::SETTLE.to_owned() });
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::SETTLE.to_owned() });
     let Some(claims) = turn.memory.claimants.clone() else {
         // The removal of the annotation may take a step longer.
         if turn.memory.settled.as_ref().is_none_or(|settled| settled.by != word) {
-            turn.event(EventKind::Warning, EventReason::ClaimNotSettled, "one machine alone claims to be this host");
+            turn.event(
+                EventSeverity::Warning,
+                EventReason::ClaimNotSettled,
+                "one machine alone claims to be this host",
+            );
         }
         return None;
     };
@@ -32,7 +36,7 @@ pub(crate) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
     let Some(host) = claims.all().find(|machine| machine.key == word) else {
         let text =
             format!("no machine with the key {word:.16} claims to be this host: `firesteel describe` shows them");
-        turn.event(EventKind::Warning, EventReason::ClaimNotSettled, text);
+        turn.event(EventSeverity::Warning, EventReason::ClaimNotSettled, text);
         return None;
     };
     let rest: Vec<&Claimant> = claims.all().filter(|machine| machine.key != word).collect();
@@ -41,19 +45,23 @@ pub(crate) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
         end(turn, &word, 0);
         if claims.cut.is_some() {
             // Its power was cut from here: that it is off tells nothing of who erased.
-            turn.memory.wipe = turn.memory.wipe.take().filter(Wipe::is_held);
+            turn.memory.wipe = turn.memory.wipe.take().filter(PendingErasure::is_held);
         }
         "its attempt goes on"
     } else {
         over(turn, &word, 0);
         "it boots into the next attempt"
     };
-    turn.event(EventKind::Normal, EventReason::ClaimSettled, format!("a person said that the host is {host}: {goes}"));
+    turn.event(
+        EventSeverity::Normal,
+        EventReason::ClaimSettled,
+        format!("a person said that the host is {host}: {goes}"),
+    );
     None
 }
 
 /// Says why the BMC cannot settle it.
-pub(super) fn by_person(turn: &Turn<'_>, claims: &Claimants) -> Option<String> {
+pub(super) fn by_person(turn: &StepDraft<'_>, claims: &Claimants) -> Option<String> {
     if !turn.has_bmc() {
         return Some("there is no BMC that could switch the host off".to_owned());
     }
@@ -70,7 +78,7 @@ pub(super) fn by_person(turn: &Turn<'_>, claims: &Claimants) -> Option<String> {
 }
 
 /// Says whether a drive of another claimant is at such an erase, by its newest word, as far as that may still be so.
-fn is_drive_of_other_at_work(turn: &Turn<'_>, claims: &Claimants) -> bool {
+fn is_drive_of_other_at_work(turn: &StepDraft<'_>, claims: &Claimants) -> bool {
     let is_other = |key: &str| claims.others.iter().any(|other| other.key == key);
     let may_last = |at: Timestamp| turn.now.duration_since(at) <= turn.limits().erase_stall;
     turn.seen.claims_heard.iter().any(|heard| heard.cannot_stop && is_other(&heard.key) && may_last(heard.at))
@@ -78,7 +86,7 @@ fn is_drive_of_other_at_work(turn: &Turn<'_>, claims: &Claimants) -> bool {
 
 /// Waits for a person's word.
 #[track_caller]
-pub(super) fn wait_for_person(turn: &mut Turn<'_>, claims: Claimants, why: String) -> Reason {
+pub(super) fn wait_for_person(turn: &mut StepDraft<'_>, claims: Claimants, why: String) -> HostReason {
     let (host, until) = (&turn.seen.host.metadata.name, claims.until);
     let goes = if turn.is_deleting() { "; `firesteel release --force` lets it go as it is" } else { "" };
     let text = format!(

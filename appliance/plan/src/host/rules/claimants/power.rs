@@ -8,17 +8,17 @@ use super::{BY_POWER, cuts_lately, name, over, stop_waiting};
 use crate::host::{
     model::{
         claims::Claimants,
-        effect::{EventKind, Reason},
-        power_cut::Cut,
+        effect::{EventSeverity, HostReason},
+        power_cut::PowerCut,
     },
-    rules::off::{NOT_SHOWN, OffLook, look_for_off},
-    turn::{Turn, bmc::fault_text, later, words},
+    rules::power_off::{NOT_SHOWN, PowerOffCheck, check_power_off},
+    turn::{StepDraft, bmc::fault_text, format_duration, later},
 };
 
 /// Switches the host off, listens, and names who still reports.
 #[track_caller]
-pub(super) fn by_power(turn: &mut Turn<'_>, mut claims: Claimants) -> Reason {
-    let mut cut = claims.cut.take().unwrap_or_else(|| Cut::new(turn.now, 0));
+pub(super) fn by_power(turn: &mut StepDraft<'_>, mut claims: Claimants) -> HostReason {
+    let mut cut = claims.cut.take().unwrap_or_else(|| PowerCut::new(turn.now, 0));
     if claims.person.take().is_some() {
         stop_waiting(turn);
     }
@@ -34,38 +34,39 @@ pub(super) fn by_power(turn: &mut Turn<'_>, mut claims: Claimants) -> Reason {
         turn.memory.claimants = Some(claims);
         turn.deadline(end_at);
         let left = end_at.duration_since(turn.now).max(SignedDuration::from_secs(1));
-        return turn.stay(left, "the host is off: who still reports is not the host");
+        return turn.wait_in_state(left, "the host is off: who still reports is not the host");
     }
-    heard_out(turn, &claims, off_at)
+    name_intruders(turn, &claims, off_at)
 }
 
 /// Switches the host off, and looks whether it is.
 #[track_caller]
-fn switch_off(turn: &mut Turn<'_>, cut: &mut Cut) -> Reason {
+fn switch_off(turn: &mut StepDraft<'_>, cut: &mut PowerCut) -> HostReason {
     let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().power_change);
     let is_late = turn.now.duration_since(cut.since) > limit;
-    let why = match look_for_off(turn, cut) {
-        OffLook::Waiting(reason) if !is_late => return reason,
-        OffLook::Waiting(_) => "the BMC does not answer".to_owned(),
-        OffLook::Off => {
+    let why = match check_power_off(turn, cut) {
+        PowerOffCheck::Waiting(reason) if !is_late => return reason,
+        PowerOffCheck::Waiting(_) => "the BMC does not answer".to_owned(),
+        PowerOffCheck::Off => {
             let text = "the BMC shows that the host is off: who still reports is not the host";
-            turn.event(EventKind::Normal, EventReason::SwitchedOff, text);
-            return turn.stay(SignedDuration::from_secs(1), text);
+            turn.event(EventSeverity::Normal, EventReason::SwitchedOff, text);
+            return turn.wait_in_state(SignedDuration::from_secs(1), text);
         }
-        OffLook::NotYet => NOT_SHOWN.to_owned(),
-        OffLook::Failed(fault) => fault_text(turn, &fault),
+        PowerOffCheck::NotYet => NOT_SHOWN.to_owned(),
+        PowerOffCheck::Failed(fault) => fault_text(turn, &fault),
     };
     if is_late {
-        cut.unseen = Some(format!("the host was not seen off within {} ({why})", words(limit)));
-        return turn.stay(SignedDuration::from_secs(1), "the host could not be switched off: a person decides");
+        cut.unseen = Some(format!("the host was not seen off within {} ({why})", format_duration(limit)));
+        return turn
+            .wait_in_state(SignedDuration::from_secs(1), "the host could not be switched off: a person decides");
     }
     turn.deadline(later(cut.since, limit));
-    turn.stay(pause, "more than one machine claims to be this host: switching it off, which tells them apart")
+    turn.wait_in_state(pause, "more than one machine claims to be this host: switching it off, which tells them apart")
 }
 
 /// Names who reported while the host was off, and ends the attempt.
 #[track_caller]
-fn heard_out(turn: &mut Turn<'_>, claims: &Claimants, off_at: Timestamp) -> Reason {
+fn name_intruders(turn: &mut StepDraft<'_>, claims: &Claimants, off_at: Timestamp) -> HostReason {
     let since = later(off_at, turn.limits().claim_grace);
     let heard = |key: &str| turn.seen.claims_heard.iter().any(|heard| heard.key == key && heard.at > since);
     let named: Vec<&Claimant> = claims.all().filter(|machine| heard(&machine.key)).collect();
@@ -79,8 +80,8 @@ fn heard_out(turn: &mut Turn<'_>, claims: &Claimants, off_at: Timestamp) -> Reas
         format!("while the BMC showed the host off, this machine reported, and is not the host: {}", all.join("; "))
     };
     named.iter().for_each(|machine| name(turn, machine, "it reported while the BMC showed the host off"));
-    turn.event(EventKind::Warning, EventReason::ClaimSettled, text.clone());
+    turn.event(EventSeverity::Warning, EventReason::ClaimSettled, text.clone());
     let cuts = cuts_lately(turn) + 1;
     over(turn, BY_POWER, cuts);
-    turn.stay(SignedDuration::from_secs(1), text)
+    turn.wait_in_state(SignedDuration::from_secs(1), text)
 }

@@ -1,0 +1,127 @@
+//! A host of which only its status is known goes on from where that says it was: its OS is not installed anew, and
+//! not let go as if nothing had been written.
+//!
+//! - *Moved* here, as `clusterctl move` does it: the annotation brings the status (upstream restores it, too, and into
+//!   an empty one only).
+//! - *Forgotten* here: the host has a status of this appliance, and its journal is lost, whoever took it away.
+//!
+//! What the status does not say stays unknown: which disk holds the OS, and whether the OS reports itself. Such a disk
+//! is not cleaned, because nothing names it; a deletion leaves its tombstone. Of a forgotten host it is not known what
+//! was written before either, so its disks count as written. The disks of a moved host bear marks of the store that it
+//! comes from, which are no other host's ([`super::freeze`]). The BMC's credentials are tried anew, since a Secret
+//! has another version here.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::{
+    BareMetalHostStatus,
+    bare_metal_host::{ErrorType, FINALIZER, ProvisioningState as Word, annotations},
+};
+
+use crate::host::{
+    model::{
+        effect::{EventSeverity, HostEffect, HostReason},
+        memory::{HostState, disks::InstalledSystem},
+        orders::ReadyImage,
+    },
+    turn::{StepDraft, attempt},
+};
+
+/// From where a status comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StatusOrigin {
+    Moved,
+    Forgotten,
+}
+
+/// Takes a status over where nothing is known of the host yet; the annotation is outdated elsewhere, and only
+/// removed. One that cannot be read holds the host up, unless it is to go.
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
+    let brought = annotations::moved_status(&turn.seen.host.metadata);
+    let is_known = !turn.memory.id.is_empty() || turn.memory.state != HostState::New;
+    if !is_known {
+        // What is of here is newer than what was brought.
+        let own = turn.seen.host.status.clone().filter(|own| state_of(turn, own).is_some());
+        match (own, &brought) {
+            (Some(own), _) => return adopt(turn, own, StatusOrigin::Forgotten),
+            (None, Some(Ok(status))) => return adopt(turn, status.clone(), StatusOrigin::Moved),
+            // A host that began anew would lose its OS.
+            (None, Some(Err(why))) if !turn.is_deleting() => {
+                let key = annotations::STATUS_OF;
+                let text = format!("metadata.annotations[{key}] {why}: correct it, or remove it to begin anew");
+                return Some(turn.stuck(ErrorType::Registration, text));
+            }
+            (None, Some(Err(_))) => turn.memory.disk_dirty = true,
+            (None, None) => {}
+        }
+    }
+    if brought.is_some() {
+        turn.effect(HostEffect::RemoveAnnotation { key: annotations::STATUS_OF.to_owned() });
+    }
+    None
+}
+
+fn adopt(turn: &mut StepDraft<'_>, status: BareMetalHostStatus, origin: StatusOrigin) -> Option<HostReason> {
+    if annotations::moved_status(&turn.seen.host.metadata).is_some() {
+        turn.effect(HostEffect::RemoveAnnotation { key: annotations::STATUS_OF.to_owned() });
+    }
+    let state = state_of(turn, &status)?;
+    let has_disk = matches!(state, HostState::Provisioned | HostState::Provisioning | HostState::Deprovisioning);
+    turn.memory.id = if status.provisioning.id.is_empty() { turn.guid() } else { status.provisioning.id };
+    attempt::open(turn);
+    let metadata = &turn.seen.host.metadata;
+    if !metadata.is_deleting() && !metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        turn.effect(HostEffect::AddFinalizer);
+    }
+    turn.memory.disk_dirty =
+        has_disk || (origin == StatusOrigin::Forgotten && state != HostState::ExternallyProvisioned);
+    turn.memory.was_moved = origin == StatusOrigin::Moved;
+    turn.memory.prepared_hints = Some(status.provisioning.root_device_hints.unwrap_or_default());
+    turn.memory.last_attempted_image = status.last_attempted_image.or(status.provisioning.image.clone());
+    turn.memory.provision_failures = status.provisioning_fail_count;
+    let written_at = status.operation_history.provision.end.unwrap_or(turn.now);
+    turn.memory.history = status.operation_history;
+    turn.memory.applied = status.provisioning.image.filter(|_| has_disk).map(|image| InstalledSystem {
+        image,
+        ready: ReadyImage::default(),
+        disk_guid: String::new(),
+        attempt: 0,
+        at: written_at,
+        user_data_sha256: None,
+        configs: Vec::new(),
+        left_properly: true,
+    });
+    let word = state.word();
+    let text = match origin {
+        StatusOrigin::Moved => format!("the host was moved here and is {word}"),
+        StatusOrigin::Forgotten => format!(
+            "what was known of the host is lost, and by its status it is {word}: which disks were written is not \
+             known, so all count as written"
+        ),
+    };
+    let kind = if origin == StatusOrigin::Moved { EventSeverity::Normal } else { EventSeverity::Warning };
+    turn.event(kind, EventReason::StatusRestored, text.clone());
+    Some(turn.go(state, format!("{text}, as its status says")))
+}
+
+/// Where a host goes on; nothing for one that had not begun. One that was on its way out elsewhere is not deleted
+/// here: an image that its status names is still on its disk, and without one there is nothing to go on with.
+fn state_of(turn: &StepDraft<'_>, status: &BareMetalHostStatus) -> Option<HostState> {
+    Some(match status.provisioning.state {
+        Word::New => return None,
+        Word::Unmanaged => HostState::Unmanaged,
+        Word::Registering => HostState::Registering,
+        Word::Inspecting => HostState::Inspecting,
+        Word::Preparing => HostState::Preparing,
+        Word::Available => HostState::Available,
+        Word::Provisioning => HostState::Provisioning,
+        Word::Provisioned => HostState::Provisioned,
+        Word::ExternallyProvisioned => HostState::ExternallyProvisioned,
+        Word::Deprovisioning => HostState::Deprovisioning,
+        Word::PoweringOff | Word::Deleting if status.provisioning.image.is_some() => HostState::Deprovisioning,
+        Word::PoweringOff if turn.is_deleting() => HostState::PoweringOff,
+        Word::Deleting if turn.is_deleting() => HostState::Deleting,
+        // The word says nothing; an image that the status names is still on the disk.
+        Word::Foreign if status.provisioning.image.is_some() => HostState::Provisioned,
+        Word::PoweringOff | Word::Deleting | Word::Foreign => return None,
+    })
+}

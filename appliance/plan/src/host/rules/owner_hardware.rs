@@ -1,0 +1,57 @@
+//! The hardware of a host that nobody inspects, as its owner describes it: upstream's
+//! `inspect.metal3.io/hardwaredetails`. It is shown and stored as `HardwareData`, and removed from the object.
+//! No disk is ever chosen from it: before a write the agent looks for itself.
+
+use firesteel_facts::EventReason;
+use firesteel_resources::{
+    BareMetalHost, HardwareDetails,
+    bare_metal_host::{InspectionMode, annotations, requests},
+};
+
+use crate::host::{
+    model::{
+        effect::{EventSeverity, HostEffect},
+        inputs::HostInputs,
+    },
+    turn::StepDraft,
+};
+
+/// Takes the description over, or says why not; in both cases its annotation goes.
+pub(crate) fn take(turn: &mut StepDraft<'_>) {
+    let Some(details) = annotations::hardware_details(&turn.seen.host.metadata) else { return };
+    match details {
+        Err(why) => {
+            let text = format!("metadata.annotations[{}] {why}", annotations::HARDWARE_DETAILS);
+            turn.event(EventSeverity::Warning, EventReason::InvalidAnnotationValue, text);
+        }
+        Ok(_) if !may_take(turn.seen) => {
+            let text = "the hardware details are ignored: the host was inspected, and inspection is not disabled";
+            turn.event(EventSeverity::Warning, EventReason::RemoveAnnotation, text);
+        }
+        Ok(details) => {
+            turn.effect(HostEffect::SupplyHardware { details: Box::new(details) });
+            turn.event(
+                EventSeverity::Normal,
+                EventReason::UpdateHardwareDetails,
+                "the hardware is taken from the annotation",
+            );
+        }
+    }
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::HARDWARE_DETAILS.to_owned() });
+}
+
+/// What the status shows from now on, where something was supplied.
+pub(crate) fn shown(seen: &HostInputs) -> Option<HardwareDetails> {
+    let details = annotations::hardware_details(&seen.host.metadata)?.ok()?;
+    may_take(seen).then_some(details)
+}
+
+/// As upstream: when inspection is disabled, or nothing is known.
+fn may_take(seen: &HostInputs) -> bool {
+    is_disabled(&seen.host) || seen.hardware.is_none()
+}
+
+/// The owner wants no inspection.
+pub(crate) fn is_disabled(host: &BareMetalHost) -> bool {
+    host.spec.inspection_mode == Some(InspectionMode::Disabled) || requests(&host.metadata).inspection_disabled
+}

@@ -1,0 +1,294 @@
+//! Off, then on: the boot before an erasure that claims a grade. Pure.
+//!
+//! The system of the host's last owner may still run on it, and may ask for its boot script. So the attempt that erases
+//! is given out only after the BMC has shown that the host is off and has switched it on again.
+//!
+//! ```text
+//!   power off ──► the BMC shows "off" ─────────────────────► boot once, on ──► the attempt is opened
+//!       └── refused, not shown in time, or not allowed: why ──► boot once, reset accepted ──► opened; the erasure
+//!                                                                                             will be unverified
+//! ```
+//!
+//! A boot that begins by itself meanwhile waits for its script ([`crate::HostBootEntry::Wait`]).
+
+use firesteel_facts::EventReason;
+use firesteel_resources::bare_metal_host::{ErrorType, cleaning::CleaningPolicies};
+use jiff::SignedDuration;
+
+use crate::{
+    disk::{CleaningMethod, NextOwner},
+    host::{
+        model::{
+            effect::{EventSeverity, HostReason},
+            inputs::BmcFaultKind,
+            memory::{HostState, work::BootWait},
+            orders::BmcAction,
+            power_cut::{CleanBoot, OverrideUse, PowerCut},
+        },
+        rules::{
+            bmc_access, consumer_data,
+            power_off::{NOT_SHOWN, PowerOffCheck, check_power_off},
+        },
+        turn::{
+            StepDraft, attempt,
+            bmc::{BmcCallProgress, call, fault_text},
+            format_duration, later,
+        },
+    },
+};
+
+/// A host that is on again each time is reset after so many tries.
+const TRIES_MAX: u32 = 3;
+/// So many boots may come to nothing before the system on the disk counts as able to ask in the host's name.
+const ROUNDS_MAX: u32 = 3;
+
+/// Says whether the owner's policies ask for an erasure that claims a grade.
+fn is_graded(policies: &CleaningPolicies, next: NextOwner) -> bool {
+    let (policy, usual) = match next {
+        NextOwner::Same => (&policies.between_installations, CleaningMethod::Metadata),
+        NextOwner::Another => (&policies.between_owners, CleaningMethod::Full),
+    };
+    policy.method.unwrap_or(usual) > CleaningMethod::Metadata
+}
+
+/// Says whether the next work on the host is an erasure that claims a grade.
+pub(crate) fn is_next(turn: &StepDraft<'_>) -> bool {
+    let next = consumer_data::next_owner(turn);
+    let cleans = match turn.memory.state {
+        HostState::Deprovisioning => true,
+        HostState::Preparing => next == NextOwner::Another,
+        HostState::New
+        | HostState::Unmanaged
+        | HostState::Registering
+        | HostState::Inspecting
+        | HostState::Available
+        | HostState::Provisioning
+        | HostState::Provisioned
+        | HostState::ExternallyProvisioned
+        | HostState::PoweringOff
+        | HostState::Deleting => false,
+    };
+    turn.has_bmc() && cleans && is_graded(&turn.requests.cleaning, next)
+}
+
+/// Says whether the host is to be switched off and on before its agent may work.
+pub(crate) fn is_due(turn: &StepDraft<'_>) -> bool {
+    let is_cut = turn.memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == turn.memory.attempt);
+    !is_cut && is_next(turn)
+}
+
+/// Says whether that is so although an agent is there. One that changes disks is not interrupted: what it erases will
+/// be unverified.
+pub(crate) fn is_due_to_agent(turn: &StepDraft<'_>) -> bool {
+    let destroys = turn.memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys());
+    !destroys && is_due(turn)
+}
+
+/// Opens the attempt of a host without a BMC: each of its boots is by hand.
+pub(crate) fn notice(turn: &mut StepDraft<'_>) {
+    if !turn.has_bmc() {
+        turn.memory.opened = true;
+    }
+}
+
+/// Switches the host off where its next boot needs that; `Ok` when it may be switched on.
+#[track_caller]
+pub(crate) fn run(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
+    if !is_due(turn) {
+        return Ok(());
+    }
+    let under_way = turn.memory.boot.as_ref().and_then(|wait| wait.cut.clone());
+    let mut cut = under_way.unwrap_or_else(|| begin(turn));
+    let ended = if cut.off_at.is_some() || cut.unseen.is_some() { Ok(()) } else { go_on(turn, &mut cut, kind) };
+    if let Some(wait) = turn.memory.boot.as_mut() {
+        wait.cut = Some(cut);
+    }
+    ended
+}
+
+/// Opens an attempt whose token is not out, unless this step has done so.
+fn begin(turn: &mut StepDraft<'_>) -> PowerCut {
+    if turn.memory.attempt == turn.seen.memory.attempt {
+        attempt::open(turn);
+    }
+    let agent = turn.seen.agent.as_ref().map(|agent| agent.attempt);
+    let before = turn.memory.clean_boot.as_ref();
+    let came_to_nothing =
+        before.filter(|boot| boot.attempt < turn.memory.attempt && agent.is_none_or(|agent| agent < boot.attempt));
+    let rounds = came_to_nothing.map_or(0, |boot| boot.rounds.saturating_add(1));
+    turn.memory.boot = Some(BootWait::new(turn.now, false));
+    PowerCut::new(turn.now, rounds)
+}
+
+#[track_caller]
+fn go_on(turn: &mut StepDraft<'_>, cut: &mut PowerCut, kind: ErrorType) -> Result<(), HostReason> {
+    if turn.seen.host.spec.disable_power_off {
+        give_up(turn, cut, "spec.disablePowerOff keeps it on".to_owned());
+        return Ok(());
+    }
+    let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().power_change);
+    let was_ordered = cut.is_ordered;
+    let why = match check_power_off(turn, cut) {
+        PowerOffCheck::Waiting(reason) => return Err(reason),
+        PowerOffCheck::Off => {
+            let text =
+                format!("the BMC shows that the host is off, before it is erased (attempt {})", turn.memory.attempt);
+            turn.event(EventSeverity::Normal, EventReason::SwitchedOff, text);
+            return Ok(());
+        }
+        PowerOffCheck::NotYet => NOT_SHOWN.to_owned(),
+        // One that says no is asked again for a while: it may only be busy.
+        PowerOffCheck::Failed(fault) if cut.is_ordered || fault.kind == BmcFaultKind::Refused => {
+            fault_text(turn, &fault)
+        }
+        PowerOffCheck::Failed(fault) => {
+            turn.memory.boot = None;
+            return Err(bmc_access::failed(turn, kind, &fault));
+        }
+    };
+    if cut.is_ordered && !was_ordered {
+        // The time that a busy BMC took for the order is not the host's.
+        cut.since = turn.now;
+    }
+    let waited = turn.now.duration_since(cut.since);
+    if waited > limit {
+        give_up(turn, cut, format!("{why} after {}", format_duration(waited)));
+        return Ok(());
+    }
+    turn.deadline(later(cut.since, limit));
+    Err(turn.wait_in_state(pause, "waiting until the BMC shows that the host is off, before it is erased"))
+}
+
+fn give_up(turn: &mut StepDraft<'_>, cut: &mut PowerCut, why: String) {
+    let text = format!("the host is reset without being seen off ({why}): its erasure will be called unverified");
+    turn.event(EventSeverity::Warning, EventReason::ResetAccepted, text);
+    cut.unseen = Some(why);
+}
+
+/// Keeps what was seen of a boot that the BMC has carried out; `Err` where the host was on again meanwhile, and is
+/// switched off once more.
+#[track_caller]
+pub(crate) fn booted(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
+    let Some(cut) = turn.memory.boot.as_ref().and_then(|wait| wait.cut.clone()) else { return Ok(()) };
+    let was_on = cut.off_at.is_some() && !turn.seen.bmc.was_off_at_boot;
+    if was_on && cut.tries + 1 < TRIES_MAX {
+        let again = PowerCut { tries: cut.tries + 1, ..PowerCut::new(turn.now, cut.rounds) };
+        turn.memory.boot = Some(BootWait { cut: Some(again), ..BootWait::new(turn.now, false) });
+        let text = "the host was on again when it was to be switched on: it is switched off once more";
+        return Err(turn.wait_in_state(SignedDuration::from_secs(1), text));
+    }
+    let on = was_on.then(|| "it was on again each time when it was to be switched on".to_owned());
+    let rounds = cut.rounds;
+    let nothing = (rounds >= ROUNDS_MAX).then(|| {
+        format!("{rounds} boots before it came to nothing, so that the system on the disk may be who boots now")
+    });
+    let bmc = &turn.seen.bmc;
+    let no_override = bmc.no_override.as_ref().map(|why| format!("the BMC has none ({why})"));
+    let unset = bmc.once_unset.as_ref().map(|why| format!("the BMC did not show it as ordered ({why})"));
+    turn.memory.clean_boot = Some(CleanBoot {
+        attempt: turn.memory.attempt,
+        off_at: cut.off_at.filter(|_| !was_on),
+        reset_accepted: on.or(cut.unseen).or(nothing),
+        rounds,
+        once: no_override.or(unset).map(OverrideUse::Unread),
+        blind_since: None,
+    });
+    Ok(())
+}
+
+/// Has the override for this boot read, once, before an erasure begins: who ignored it may have booted anything. What
+/// cannot be read stops nothing.
+#[track_caller]
+pub(crate) fn read_once(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
+    let attempt = turn.memory.attempt;
+    if !turn.memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == attempt && boot.once.is_none()) {
+        return Ok(());
+    }
+    let pending = turn.memory.bmc.call.as_ref().filter(|pending| pending.call.action == BmcAction::ReadOnce);
+    let asked_at = pending.map_or(turn.now, |pending| pending.asked_at);
+    let unread = match call(turn, BmcAction::ReadOnce) {
+        BmcCallProgress::Waiting(_) if turn.now.duration_since(asked_at) > turn.limits().power_change => {
+            Some("the BMC does not answer".to_owned())
+        }
+        BmcCallProgress::Waiting(reason) => return Err(reason),
+        BmcCallProgress::Done => turn.seen.bmc.once_unread.clone(),
+        BmcCallProgress::Failed(fault) => {
+            let why = fault_text(turn, &fault);
+            if let Some(reason) = wait_for_power_check(turn, &why) {
+                return Err(reason);
+            }
+            Some(why)
+        }
+    };
+    if let Some(boot) = turn.memory.clean_boot.as_mut() {
+        boot.once = Some(unread.map_or(OverrideUse::UsedUp, OverrideUse::Unread));
+        boot.blind_since = None;
+    }
+    Ok(())
+}
+
+/// Waits for another look of the BMC's: one that fails is no reason to lose a proof. `None` where that lasts too long.
+#[track_caller]
+pub(crate) fn wait_for_power_check(turn: &mut StepDraft<'_>, why: &str) -> Option<HostReason> {
+    let (now, attempt) = (turn.now, turn.memory.attempt);
+    let (limit, pause) = (turn.limits().power_change, turn.limits().power_poll_changing);
+    let boot = turn.memory.clean_boot.as_mut().filter(|boot| boot.attempt == attempt)?;
+    let since = *boot.blind_since.get_or_insert(now);
+    (now.duration_since(since) <= limit).then(|| turn.wait_in_state(pause, format!("{why}; asking the BMC once more")))
+}
+
+#[cfg(test)]
+mod tests {
+    use firesteel_resources::bare_metal_host::cleaning::CleaningPolicy;
+
+    use super::*;
+    use jiff::Timestamp;
+
+    #[test]
+    fn what_claims_a_grade() {
+        let of = |method: Option<CleaningMethod>| {
+            let policy = CleaningPolicy { method, ..CleaningPolicy::default() };
+            CleaningPolicies {
+                between_installations: policy.clone(),
+                between_owners: policy,
+                ..CleaningPolicies::default()
+            }
+        };
+        for (method, same, another) in [
+            (None, false, true),
+            (Some(CleaningMethod::Metadata), false, false),
+            (Some(CleaningMethod::Quick), true, true),
+            (Some(CleaningMethod::Full), true, true),
+        ] {
+            let policies = of(method);
+            let graded = [NextOwner::Same, NextOwner::Another].map(|next| is_graded(&policies, next));
+            assert_eq!(graded, [same, another], "{method:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_is_named() {
+        let off_at = Some(Timestamp::UNIX_EPOCH);
+        let seen = CleanBoot {
+            attempt: 2,
+            off_at,
+            reset_accepted: None,
+            rounds: 0,
+            once: Some(OverrideUse::UsedUp),
+            blind_since: None,
+        };
+        assert_eq!(seen.missing_evidence(), Vec::<String>::new());
+        for (off_at, reset_accepted, once, parts) in [
+            (None, Some("it was busy"), Some(OverrideUse::UsedUp), vec!["not seen off before it: it was busy"]),
+            (off_at, Some("3 boots"), Some(OverrideUse::UsedUp), vec!["seen off before it, and 3 boots"]),
+            (off_at, None, Some(OverrideUse::Unread("it has none".into())), vec!["not seen used up: it has none"]),
+            (off_at, None, None, vec!["not seen used up: it was not looked at"]),
+            (None, Some("it was busy"), None, vec!["not seen off", "not seen used up"]),
+        ] {
+            let boot = CleanBoot { off_at, reset_accepted: reset_accepted.map(str::to_owned), once, ..seen.clone() };
+            let unheld = boot.missing_evidence();
+            assert_eq!(unheld.len(), parts.len(), "{unheld:?}");
+            assert!(unheld.iter().zip(parts).all(|(unheld, part)| unheld.contains(part)), "{unheld:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `firesteel describe host MAC`: a machine by its boot MAC, host or not.
+
+use anyhow::bail;
+use firesteel_control::UnknownHost;
+use firesteel_resources::{BareMetalHost, DiscoveredHost};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{TextPage, ago};
+use crate::cli::{
+    ApiClient, OutputFormat, get, print_text, table,
+    unowned_machines::{self, Strangers, same},
+};
+
+/// # Errors
+/// When no machine with this MAC is known, or the appliance does not answer.
+pub(super) async fn run(client: &ApiClient, mac: &str, output: OutputFormat) -> anyhow::Result<()> {
+    let hosts: Vec<BareMetalHost> = get::list(client, "baremetalhosts").await?;
+    let host = hosts.iter().find(|host| host.spec.boot_mac().is_some_and(|boot| same(&boot, mac)));
+    if let Some(host) = host {
+        // A host whose name is a MAC would lead here again.
+        let name = host.metadata.name.as_str();
+        if name.parse::<firesteel_facts::Mac>().is_err() {
+            return Box::pin(super::run(client, "host", name, output)).await;
+        }
+    }
+    let strangers = Strangers::read(client).await?;
+    let machine = strangers.discovered.iter().find(|machine| same(&machine.status.boot_mac, mac));
+    let boot = strangers.boot(mac);
+    if machine.is_none() && boot.is_none() {
+        bail!(
+            "could not describe {mac}: no host has this boot MAC, and no such machine was seen; start it from the network"
+        );
+    }
+    if output == OutputFormat::Json {
+        print_text(&(serde_json::to_string_pretty(&json!({ "discovered": machine, "boot": boot }))? + "\n"));
+        return Ok(());
+    }
+    print_text(&render(machine, boot, Timestamp::now(), table::terminal_width()));
+    Ok(())
+}
+
+/// The page for a person.
+fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Timestamp, width: usize) -> String {
+    let mut page = TextPage { text: String::new(), width };
+    let mac = machine.map(|machine| &machine.status.boot_mac).or(boot.map(|boot| &boot.mac));
+    page.field("Boot MAC", mac.map_or("", String::as_str));
+    page.field("State", if machine.is_some() { "discovered" } else { boot.map_or("unknown", unowned_machines::state) });
+    if let Some(machine) = machine {
+        page.field("Machine", &unowned_machines::what(machine));
+        page.field("UUID", &machine.status.uuid);
+        page.field("Agent", &format!("heard {} ago", ago(machine.status.last_seen, now)));
+        page.field("Next", &format!("firesteel adopt {} --name NAME", machine.status.boot_mac));
+    }
+    if let Some(boot) = boot {
+        page.field("Last stage", &format!("{}, {} ago", boot.stage, ago(boot.last_seen, now)));
+        page.field("First seen", &format!("{} ago", ago(boot.first_seen, now)));
+        page.field("Stalled", &boot.stalled);
+        page.field("SMBIOS", &boot.smbios);
+    }
+    page.text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_how_far_it_came_and_why_not_further() {
+        let boot = UnknownHost {
+            mac: "02:00:00:00:00:03".into(),
+            stage: "loader snponly.efi fetched by TFTP".into(),
+            stalled: "Secure Boot refuses an unsigned loader".into(),
+            ..UnknownHost::default()
+        };
+        let text = render(None, Some(&boot), Timestamp::UNIX_EPOCH, 80);
+        let wanted = "Boot MAC:     02:00:00:00:00:03\n\
+                      State:        stalled\n\
+                      Last stage:   loader snponly.efi fetched by TFTP, 0s ago\n\
+                      First seen:   0s ago\n\
+                      Stalled:      Secure Boot refuses an unsigned loader\n";
+        assert_eq!(text, wanted);
+    }
+}

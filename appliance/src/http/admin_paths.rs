@@ -1,0 +1,229 @@
+//! The API's paths that are no objects: what the appliance's owner does with the appliance itself.
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `POST /firesteel.dev/accept-clock` | takes the clock for right, whatever the store says |
+//! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all of it or the last N lines, and what comes |
+//! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
+//! | `GET /firesteel.dev/fleet` | whether the hosts get where they are to be, for whoever waits for them |
+//! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for whoever may read the host and its journal |
+//! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
+//! | `GET /firesteel.dev/store` | which store this is, from which backups it was restored, and what of it is damaged |
+//! | `GET /firesteel.dev/unknown-hosts` | unknown machines that boot from the network; for all who may list discovered hosts |
+//! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
+//! | `POST /firesteel.dev/rotate-ca?finish=true&force=true&undo=true` | begins an overlap with a new CA, ends it (with hosts that wait for the old one only by force), or takes the last of these back |
+
+mod rotation;
+mod rotation_blockers;
+
+use std::sync::Arc;
+
+use firesteel_control::{Control, Fleet};
+use firesteel_kube::{Api, Caller, ReadinessRemarks, ResponseAuditNote, Status};
+use firesteel_runtime::{AcceptedClock, ClockNotAccepted, HostKey, StoreClock};
+use firesteel_store::Store;
+use futures_util::TryStreamExt as _;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use serde_json::json;
+
+use super::{
+    body::{ResponseBody, json, refuse},
+    dry_run,
+    server::RequestBody,
+    unknown_hosts::{self, UNKNOWN_HOSTS_PATH},
+};
+use crate::{
+    audit::{Audit, AuditCaller, AuditGuard, AuditOutcome, AuditedRequest},
+    backup::Backups,
+    serve::{renewal::Certificates, sealing::KeyFile},
+};
+
+const PREFIX: &str = "/firesteel.dev/";
+
+/// What these paths need. Clones share it.
+#[derive(Clone, Debug)]
+pub struct FiresteelPaths {
+    store: Store,
+    key_file: Arc<KeyFile>,
+    audit: Audit,
+    backups: Backups,
+    /// In PEM.
+    receipt_key: Arc<str>,
+    /// None where no machine is served.
+    control: Option<Control>,
+    /// None until the API's listener has them.
+    certificates: Option<Certificates>,
+    clock: Option<StoreClock>,
+}
+
+impl FiresteelPaths {
+    #[must_use]
+    pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups, receipt_key: &str) -> Self {
+        Self {
+            store: store.clone(),
+            key_file,
+            audit,
+            backups,
+            receipt_key: receipt_key.into(),
+            control: None,
+            certificates: None,
+            clock: None,
+        }
+    }
+
+    /// The same with hosts that are worked on.
+    #[must_use]
+    pub fn with_control(self, control: Control) -> Self {
+        Self { control: Some(control), ..self }
+    }
+
+    /// The same with certificates that may be rotated.
+    #[must_use]
+    pub fn with_certificates(self, certificates: Certificates) -> Self {
+        Self { certificates: Some(certificates), ..self }
+    }
+
+    /// The same with a clock that may be doubted.
+    #[must_use]
+    pub fn with_clock(self, clock: StoreClock) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    /// Begins the record of a request; without a caller nobody proved who he is.
+    #[must_use]
+    pub fn noting<'a>(&'a self, asked: &'a AuditedRequest, caller: Option<&'a Caller>) -> AuditGuard<'a> {
+        let who = caller
+            .map_or_else(AuditCaller::default, |caller| AuditCaller { name: &caller.name, groups: &caller.groups });
+        self.audit.begin(asked, who)
+    }
+
+    /// Whether a path is one of these.
+    #[must_use]
+    pub fn serves(path: &str) -> bool {
+        path.starts_with(PREFIX)
+    }
+
+    /// Answers one request.
+    pub async fn handle(&self, api: &Api, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
+        let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
+        if let Some(host) = path.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix("plan/")) {
+            return dry_run::answer(api, request.method(), request.headers(), caller, host).await;
+        }
+        if path == UNKNOWN_HOSTS_PATH {
+            let control = self.control.as_ref();
+            return unknown_hosts::answer(api, request.method(), request.headers(), caller, control).await;
+        }
+        match api.at_path(caller, &method, &path, request.headers()) {
+            Err(status) => refuse(&status),
+            // What is followed ends when its reader may not read it any more.
+            Ok(pass) => self.answer(api, request).await.map(|body| pass.keep(body)),
+        }
+    }
+
+    async fn answer(&self, api: &Api, request: Request<RequestBody>) -> Response<ResponseBody> {
+        match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
+            (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
+            (&Method::POST, Some("accept-clock")) => self.accept_clock().await,
+            (&Method::POST, Some("rekey")) => self.rekey().await,
+            (&Method::POST, Some("rotate-ca")) => {
+                rotation::answer(api, self.certificates.as_ref(), request.uri().query().unwrap_or("")).await
+            }
+            (&Method::GET, Some("backup")) => self.backups.answer().await,
+            (&Method::GET, Some("store")) => self.backups.lineage(),
+            (&Method::GET, Some("fleet")) => self.fleet(),
+            (&Method::GET, Some("receipt-key")) => json(StatusCode::OK, &json!({ "publicKey": *self.receipt_key })),
+            (
+                _,
+                Some("accept-clock" | "audit" | "backup" | "fleet" | "rekey" | "rotate-ca" | "store" | "receipt-key"),
+            ) => refuse(&Status::method_not_allowed()),
+            _ => refuse(&Status::no_route()),
+        }
+    }
+
+    fn fleet(&self) -> Response<ResponseBody> {
+        let Some(control) = &self.control else {
+            return refuse(&Status::unavailable("this appliance serves its API alone: no host is worked on"));
+        };
+        let Fleet { outlook, done, progressing, will_not_finish } = control.fleet();
+        let hosts = |keys: &[HostKey]| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let value = json!({
+            "outlook": outlook.word(),
+            "done": done,
+            "progressing": progressing,
+            "willNotFinish": hosts(&will_not_finish),
+        });
+        json(StatusCode::OK, &value)
+    }
+
+    async fn audit(&self, query: &str) -> Response<ResponseBody> {
+        let of = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        let follow = matches!(of("follow"), Some("true" | "1"));
+        let tail = match of("tail").map(str::parse).transpose() {
+            Ok(tail) => tail,
+            Err(error) => return refuse(&Status::bad_request(format!("tail: {error}"))),
+        };
+        match self.audit.read(tail, follow).await {
+            Ok(lines) => {
+                let body = StreamBody::new(lines.map_ok(Frame::data));
+                let mut response = Response::new(body.boxed_unsync());
+                let lines_of_json = HeaderValue::from_static("application/jsonl");
+                response.headers_mut().insert(CONTENT_TYPE, lines_of_json);
+                response
+            }
+            Err(error) => refuse(&Status::internal(format!("reading the audit log: {error}"))),
+        }
+    }
+
+    async fn accept_clock(&self) -> Response<ResponseBody> {
+        let Some(clock) = &self.clock else {
+            return refuse(&Status::unavailable("the appliance is starting: try again"));
+        };
+        match clock.accept().await {
+            Ok(AcceptedClock { now, newest }) => {
+                json(StatusCode::OK, &json!({ "now": now.to_string(), "newest": newest.to_string() }))
+            }
+            Err(error @ (ClockNotAccepted::NotDoubted { .. } | ClockNotAccepted::BeforeBuild { .. })) => {
+                refuse(&Status::bad_request(error.to_string()))
+            }
+            Err(error @ ClockNotAccepted::Store(_)) => {
+                let error = anyhow::Error::from(error);
+                tracing::error!(error = format!("{error:#}"), "could not accept the clock");
+                refuse(&Status::internal(format!("{error:#}")))
+            }
+        }
+    }
+
+    async fn rekey(&self) -> Response<ResponseBody> {
+        // In a task of its own: it is not to stop half-way because its asker went away.
+        let (store, key_file) = (self.store.clone(), Arc::clone(&self.key_file));
+        let changed = tokio::spawn(async move { key_file.change(&store).await }).await;
+        match changed.map_err(anyhow::Error::from).and_then(|changed| changed) {
+            Ok(rekeyed) => {
+                let damaged: Vec<String> = rekeyed.resealed.damaged.iter().map(ToString::to_string).collect();
+                let value = json!({ "key": rekeyed.key, "values": rekeyed.resealed.values, "damaged": damaged });
+                json(StatusCode::OK, &value)
+            }
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "changing the key of the secrets");
+                refuse(&Status::internal(format!("changing the key of the secrets: {error:#}")))
+            }
+        }
+    }
+}
+
+impl ReadinessRemarks for FiresteelPaths {
+    fn remarks(&self) -> Vec<String> {
+        let doubt = self.clock.as_ref().and_then(StoreClock::doubt);
+        doubt.map(|doubt| format!("clock: {doubt}")).into_iter().collect()
+    }
+}
+
+/// What an answer says, for the record.
+pub(super) fn outcome<B>(response: &Response<B>) -> AuditOutcome<'_> {
+    let code = response.status().as_u16();
+    response.extensions().get::<ResponseAuditNote>().map_or(AuditOutcome { code, ..AuditOutcome::default() }, |told| {
+        AuditOutcome { code, reason: told.reason, name: &told.made, is_turned_away: told.is_turned_away }
+    })
+}

@@ -1,0 +1,72 @@
+//! Making room for what comes: what objects refer to is read, and the rest may go.
+
+use firesteel_kube::{Objects, Status};
+use firesteel_resources::HostGroup;
+use serde_json::Value;
+
+use crate::{
+    StreamController,
+    depot::{DepotError, Doing, InUse, Referrers},
+    references,
+};
+
+impl StreamController {
+    /// Makes room for so many bytes, and keeps to the quota. What comes back is why there is not enough.
+    ///
+    /// # Errors
+    /// When objects or the store of images cannot be read: then nothing is removed.
+    pub async fn make_room(&self, coming_bytes: u64) -> Result<Option<String>, DepotError> {
+        let _one_at_a_time = self.inner.room.lock().await;
+        let config = &self.inner.config;
+        let made = config.depot.make_room(self, config.quota_bytes, coming_bytes).await?;
+        if made.bytes > 0 {
+            tracing::info!(
+                images = made.images.len(),
+                bytes = made.bytes,
+                "what nobody uses was removed from the image store"
+            );
+        }
+        // Who knows that they were there must look again.
+        (config.forget)(&made.images);
+        Ok(made.shortfall)
+    }
+
+    /// Everything that any object refers to. One that cannot be read keeps all that it may name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn in_use(&self) -> Result<InUse, Status> {
+        let mut found = InUse::default();
+        for objects in &self.inner.namers {
+            for object in all(objects).await? {
+                found.add(references::of_object(&object));
+            }
+        }
+        let mut groups: Vec<HostGroup> = Vec::new();
+        for object in all(&self.inner.groups).await? {
+            match serde_json::from_value(object.clone()) {
+                Ok(group) => groups.push(group),
+                Err(error) => {
+                    tracing::warn!(%error, "a stored group cannot be read: all that it names stays");
+                    found.add(references::of_object(&object));
+                }
+            }
+        }
+        groups.iter().for_each(|group| found.add(references::of_group(group)));
+        let (streams, _) = self.inner.streams.list(None).await?;
+        streams.iter().for_each(|stream| found.add(references::of_stream(stream, &groups)));
+        Ok(found)
+    }
+}
+
+impl Referrers for StreamController {
+    fn in_use(&self) -> Doing<'_, Result<InUse, DepotError>> {
+        Box::pin(
+            async move { StreamController::in_use(self).await.map_err(|status| DepotError::Objects(status.message)) },
+        )
+    }
+}
+
+async fn all(objects: &Objects<Value>) -> Result<Vec<Value>, Status> {
+    Ok(objects.list(None).await?.0)
+}

@@ -1,0 +1,181 @@
+//! `lab up` and `lab down`: a lab that stays, to play with. A keeper process in the background holds
+//! machines, BMCs and appliance; `down` ends it by its process id, and with it everything.
+
+use std::{
+    env, fs,
+    fs::File,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    appliance,
+    artefacts::{self, LabImageFormat},
+    lab::{DesiredHost, HostPlan, Lab, LabConfig},
+    machine::{DiskBus, MachineFirmware},
+    os,
+    progress::{ProgressStep, print, print_status},
+    run_folder, sandbox,
+    tools::Tools,
+};
+
+const STATE: &str = "standing.json";
+/// Tells the process that it is the keeper.
+const KEEPER: &str = "FIRESTEEL_LAB_KEEPER";
+/// Machines are switched off and databases closed.
+const DOWN_TIMEOUT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug, Args)]
+pub struct UpOptions {
+    /// Firmware of the machines
+    #[arg(long, value_enum, default_value = "uefi")]
+    pub firmware: MachineFirmware,
+    /// Bus of the machines' disks
+    #[arg(long, value_enum, default_value = "nvme")]
+    pub disk: DiskBus,
+    /// Form of the OS image
+    #[arg(long, value_enum, default_value = "zst")]
+    pub image: LabImageFormat,
+    /// Number of machines
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub hosts: u8,
+    /// Memory of each machine
+    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
+    pub memory: u32,
+}
+
+/// What `down`, `exec` and `console` need to know.
+#[derive(Debug, Serialize, Deserialize)]
+struct StandingLabRecord {
+    pid: u32,
+    /// [`run_folder::process_name`]: the id alone may be another process by now.
+    process: String,
+    run: PathBuf,
+}
+
+impl StandingLabRecord {
+    fn read(tools: &Tools) -> Option<Self> {
+        let state: Self = serde_json::from_slice(&fs::read(tools.cache.join(STATE)).ok()?).ok()?;
+        (run_folder::process_name(state.pid).as_deref() == Some(&state.process)).then_some(state)
+    }
+}
+
+/// Whether this process is the keeper.
+#[must_use]
+pub fn is_keeper() -> bool {
+    env::var_os(KEEPER).is_some()
+}
+
+/// Starts the keeper with this process's own arguments and waits until its lab is ready.
+pub async fn up(tools: &Tools) -> anyhow::Result<()> {
+    if let Some(state) = StandingLabRecord::read(tools) {
+        bail!("a lab is up already (process {}): `lab down` ends it", state.pid);
+    }
+    let mut command = Command::new(sandbox::SELF);
+    command.args(env::args_os().skip(1)).env(KEEPER, "1").stdin(Stdio::null());
+    os::own_session(&mut command);
+    let mut keeper = command.spawn().context("starting the lab's keeper")?;
+    loop {
+        if let Some(status) = keeper.try_wait().context("waiting for the lab's keeper")? {
+            bail!("the lab did not come up ({status})");
+        }
+        if let Some(state) = StandingLabRecord::read(tools) {
+            print_status(&format!("the lab is up (process {}); it stays until `lab down`", state.pid));
+            print(&fs::read_to_string(state.run.join(HELP)).unwrap_or_default());
+            return Ok(());
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Written by the keeper for the person who said `up`.
+const HELP: &str = "help.txt";
+
+/// The keeper's work, inside the lab's network, until it is told to end.
+pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let (tools, run) = (config.tools.clone(), config.folder.clone());
+    let image = config.artefacts.image(options.image)?.to_owned();
+    let step = ProgressStep::begin("starting the network and the appliance");
+    let mut lab = Lab::start(config).await?;
+    step.end();
+    let wish = DesiredHost { image: Some(lab.publish(&image)?), ..DesiredHost::default() };
+    let mut help =
+        String::from("Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\nMachines, switched off:\n");
+    for number in 1..=options.hosts {
+        let name = format!("host-{number}");
+        let machine = HostPlan { memory_mib: options.memory, ..HostPlan::new(&name, options.firmware, options.disk) };
+        lab.add_machine(machine).await?;
+        let manifest = run.join(format!("{name}.yaml"));
+        fs::write(&manifest, lab.manifest(&name, &wish)?).context("writing a host's YAML")?;
+        help.push_str(&format!("  {name}: ./qemu/lab exec firesteel apply -f {}\n", manifest.display()));
+    }
+    help.push_str("Their consoles:\n  ./qemu/lab console host-1\nEnd it all:\n  ./qemu/lab down\n");
+    fs::write(run.join(HELP), help).context("writing the help")?;
+    let pid = std::process::id();
+    let process = run_folder::process_name(pid).context("reading /proc")?;
+    let state = serde_json::to_vec(&StandingLabRecord { pid, process, run: run.clone() })?;
+    fs::write(tools.cache.join(STATE), state).context("writing the lab's state")?;
+    // The terminal belongs to the person again.
+    let log = File::create(run.join("lab.log")).context("making the lab's log")?;
+    nix::unistd::dup2_stderr(&log).context("turning to the lab's log")?;
+    nix::unistd::dup2_stdout(&log).context("turning to the lab's log")?;
+    told_to_end.await;
+    lab.stop().await;
+    Ok(())
+}
+
+/// Ends the lab that is up.
+pub async fn down(tools: &Tools) -> anyhow::Result<()> {
+    let Some(state) = StandingLabRecord::read(tools) else {
+        print_status("no lab is up");
+        return Ok(());
+    };
+    let step = ProgressStep::begin("switching everything off");
+    kill(Pid::from_raw(i32::try_from(state.pid)?), Signal::SIGTERM).context("ending the lab's keeper")?;
+    let begun = Instant::now();
+    while StandingLabRecord::read(tools).is_some() {
+        if begun.elapsed() > DOWN_TIMEOUT {
+            bail!("process {} does not end", state.pid);
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    fs::remove_file(tools.cache.join(STATE)).context("removing the lab's state")?;
+    step.end();
+    Ok(())
+}
+
+/// Replaces this process by a command inside the lab's network, with `firesteel` on its path.
+/// Must be called while the process has one thread. Returns only on failure.
+pub fn exec(tools: &Tools, command: &[String]) -> anyhow::Result<()> {
+    let state = StandingLabRecord::read(tools).context("no lab is up: start one with `lab up`")?;
+    let (program, arguments) = command.split_first().context("there is no command to run")?;
+    os::join_network_of(state.pid).context("joining the lab's network")?;
+    let mut path = artefacts::programs().into_os_string();
+    path.push(":");
+    path.push(env::var_os("PATH").unwrap_or_default());
+    // The command is looked up on this process's own path, so it is set for both.
+    let program = find(Path::new(program), &path);
+    let error =
+        Command::new(&program).args(arguments).env("PATH", path).envs(appliance::environment(&state.run)).exec();
+    Err(error).with_context(|| format!("running {}", program.display()))
+}
+
+fn find(program: &Path, path: &std::ffi::OsStr) -> PathBuf {
+    if program.components().count() > 1 {
+        return program.to_owned();
+    }
+    let found = env::split_paths(path).map(|folder| folder.join(program)).find(|path| path.is_file());
+    found.unwrap_or_else(|| program.to_owned())
+}
