@@ -24,7 +24,7 @@ pub struct ConfigSettings {
     pub hosts_have_dns: bool,
     /// Whoever asks gets a pool's config.
     pub without_token: bool,
-    /// From the installation to the token's deadline, which `firesteel rehandoff` can put off.
+    /// From the installation to the token's deadline, which `firesteel extend-token` can put off.
     pub token_life: SignedDuration,
 }
 

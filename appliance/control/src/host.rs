@@ -82,7 +82,7 @@ impl HostReconciler {
         for effect in step.effects.iter().filter(|effect| !is_first(effect)) {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
-        self.instances.answer_rehandoff(&seen.host).await?;
+        self.instances.answer_token_extension(&seen.host).await?;
         if let Some(delay) = step.wake {
             let delay = delay.max(jiff::SignedDuration::from_millis(10));
             self.shared.handles.queue.wake_in(key, delay.unsigned_abs());

@@ -45,7 +45,7 @@ pub struct ControlConfig {
     pub served: Arc<dyn ServedConfigs>,
     /// Where they are found.
     pub origins: Arc<ConfigOrigins>,
-    /// From an installation to the deadline of its token, which `firesteel rehandoff` can put off.
+    /// From an installation to the deadline of its token, which `firesteel extend-token` can put off.
     pub token_life: SignedDuration,
     pub pin_sha256: Arc<str>,
     pub kernel_arguments: Arc<KernelArguments>,

@@ -9,8 +9,8 @@ use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{instance::TokenAge, journal};
 use firesteel_resources::{
     BareMetalHost,
-    bare_metal_host::annotations::REHANDOFF,
-    host_journal::{HostJournalStatus, Rehandoff, TokenCount},
+    bare_metal_host::annotations::EXTEND_TOKEN,
+    host_journal::{HostJournalStatus, TokenCount, TokenExtension},
 };
 use firesteel_runtime::{event, key_of};
 use jiff::{SignedDuration, Timestamp};
@@ -19,8 +19,8 @@ use crate::{instances::InstanceReports, map};
 
 impl InstanceReports {
     /// Answers the wish of a host's owner, if there is one.
-    pub(crate) async fn answer_rehandoff(&self, host: &BareMetalHost) -> Result<(), Status> {
-        let Some(asked) = host.metadata.annotation(REHANDOFF).map(map::field) else { return Ok(()) };
+    pub(crate) async fn answer_token_extension(&self, host: &BareMetalHost) -> Result<(), Status> {
+        let Some(asked) = host.metadata.annotation(EXTEND_TOKEN).map(map::field) else { return Ok(()) };
         let (key, now, age) = (key_of(host), self.shared.now(), self.token_age());
         let answer = self
             .shared
@@ -28,7 +28,7 @@ impl InstanceReports {
             .journals
             .change(&key, |status| {
                 // Answered already, and cut off before the annotation went.
-                if status.rehandoff.as_ref().is_some_and(|answer| answer.asked == asked) {
+                if status.token_extension.as_ref().is_some_and(|answer| answer.asked == asked) {
                     return None;
                 }
                 Some(answer(status, &asked, now, age))
@@ -37,15 +37,15 @@ impl InstanceReports {
             .flatten();
         if let Some(answer) = answer {
             let (reason, text) = match (&answer.until, answer.refused.as_str()) {
-                (Some(until), _) => ("RehandedOff", format!("its token is honoured until {until:.0}")),
-                (None, why) => ("RehandoffRefused", format!("its token stays as it is: {why}")),
+                (Some(until), _) => ("TokenExtended", format!("its token is honoured until {until:.0}")),
+                (None, why) => ("TokenExtensionRefused", format!("its token stays as it is: {why}")),
             };
             tracing::info!(host = %key, reason, "{text}");
             self.shared.events().record_event(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
         }
         let forget = |host: &mut BareMetalHost| {
-            if host.metadata.annotation(REHANDOFF).map(map::field).as_ref() == Some(&asked) {
-                host.metadata.annotations.remove(REHANDOFF);
+            if host.metadata.annotation(EXTEND_TOKEN).map(map::field).as_ref() == Some(&asked) {
+                host.metadata.annotations.remove(EXTEND_TOKEN);
             }
         };
         self.hosts.modify(&key.namespace, &key.name, ObjectPart::Main, forget).await.map(|_| ())
@@ -72,21 +72,21 @@ enum TokenNotExtended {
     BeyondTime,
 }
 
-fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: TokenAge) -> Rehandoff {
-    let mut answer = Rehandoff { asked: asked.to_owned(), at: now, ..Rehandoff::default() };
+fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: TokenAge) -> TokenExtension {
+    let mut answer = TokenExtension { asked: asked.to_owned(), at: now, ..TokenExtension::default() };
     match renewed(status, now, age.life) {
         Ok(ExtendedToken { attempt, until }) => {
             status.token_count = Some(TokenCount { attempt, since_s: age.age_s });
             answer.until = Some(until);
-            status.note(event(now, attempt, "rehandoff", format!("the token is honoured until {until:.0}")));
+            status.note(event(now, attempt, "token_extended", format!("the token is honoured until {until:.0}")));
         }
         Err(why) => {
             let attempt = journal::attempt(status);
-            status.note(event(now, attempt, "rehandoff_refused", why.to_string()));
+            status.note(event(now, attempt, "token_extension_refused", why.to_string()));
             answer.refused = why.to_string();
         }
     }
-    status.rehandoff = Some(answer.clone());
+    status.token_extension = Some(answer.clone());
     answer
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let granted = answer(&mut waits, "a", now, age);
         assert_eq!((granted.until.unwrap().as_second(), granted.refused.as_str()), (1500, ""));
         assert_eq!(waits.token_count, Some(TokenCount { attempt: 3, since_s: 70 }), "counted from now on");
-        assert_eq!(waits.rehandoff.as_ref(), Some(&granted));
+        assert_eq!(waits.token_extension.as_ref(), Some(&granted));
 
         for (mut other, why) in [
             (status("deprovisioning", true), "no OS of this appliance"),

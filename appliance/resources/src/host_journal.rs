@@ -82,7 +82,7 @@ pub struct HostJournalStatus {
     pub token_count: Option<TokenCount>,
     /// What became of the last wish to put the deadline of its token off.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rehandoff: Option<Rehandoff>,
+    pub token_extension: Option<TokenExtension>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<JournalProgress>,
     /// What was seen of the newest boot.
@@ -311,7 +311,7 @@ pub struct TokenCount {
 /// The answer to one wish.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rehandoff {
+pub struct TokenExtension {
     /// The wish, as it was written.
     pub asked: String,
     pub at: Timestamp,

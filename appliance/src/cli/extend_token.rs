@@ -1,4 +1,4 @@
-//! `firesteel rehandoff`: a later deadline of the token with which an installed host fetches its config.
+//! `firesteel extend-token`: a later deadline of the token with which an installed host fetches its config.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub(crate) async fn run(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     };
     // Another word for each wish, by which its answer is known.
     let wish = Timestamp::now().to_string();
-    let asked = json!({"metadata": {"annotations": {annotations::REHANDOFF: wish}}});
+    let asked = json!({"metadata": {"annotations": {annotations::EXTEND_TOKEN: wish}}});
     client.merge_patch(&at("hosts")?, &asked).await?;
     let end = tokio::time::Instant::now() + ANSWER_MAX;
     while tokio::time::Instant::now() < end {
         let journal: Value = client.get(&at("hostjournals")?).await?;
-        let answer = &journal["status"]["rehandoff"];
+        let answer = &journal["status"]["tokenExtension"];
         if answer["asked"] == wish.as_str() {
             return print_answer(host, answer);
         }

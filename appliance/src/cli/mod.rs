@@ -6,7 +6,7 @@ mod apply;
 mod audit;
 mod backup;
 mod client;
-mod delete_unread;
+mod delete_damaged;
 mod describe;
 mod extend_token;
 mod get;
@@ -116,7 +116,7 @@ pub enum CliCommand {
     /// Take the machine that was refused for a host as this host: its board or firmware was changed
     AcceptIdentity { host: String },
     /// Let a host go on whose erasure is unverified and held
-    AcceptWipe { host: String },
+    AcceptErasure { host: String },
     /// Say that the appliance's clock is right, although its store has newer times
     ///
     /// While the clock is more than an hour before the newest time in the store, no disk of any host is changed: the
@@ -126,14 +126,14 @@ pub enum CliCommand {
     ///
     /// While more than one machine claims to be a host, none of its disks is changed. `firesteel describe host HOST` shows
     /// each with its key, MAC and address. Without a word the attempt ends by itself after a day.
-    Settle {
+    ChooseAgent {
         host: String,
         /// Key of the agent that runs on the host: all digits, or the first ones
-        #[arg(long, value_name = "KEY", required_unless_present = "neither", conflicts_with = "neither")]
-        is: Option<String>,
+        #[arg(long, value_name = "KEY", required_unless_present = "none", conflicts_with = "none")]
+        key: Option<String>,
         /// End the attempt: all of them are sent away, and the host boots again
         #[arg(long)]
-        neither: bool,
+        none: bool,
     },
     /// Restart a host through its BMC
     Reboot {
@@ -146,7 +146,7 @@ pub enum CliCommand {
     ///
     /// A host is frozen while a disk of it was installed after the backup that the store was restored from, or by
     /// another appliance, or could not be read. `firesteel describe host HOST` says which disk it is and its name here.
-    GiveUp {
+    Unfreeze {
         host: String,
         /// Mark of the installation, or name of the disk that could not be read, as the host's reason tells it
         #[arg(long, value_name = "GUID")]
@@ -238,7 +238,7 @@ pub enum CliCommand {
     ///
     /// For what no backup brings back. Neither finalizers nor dependents are looked at: what the object stood for (a
     /// host's disks, its power) is not seen to. Nothing is deleted that can be read. Takes the role `admin`.
-    DeleteUnread {
+    DeleteDamaged {
         /// `hosts`, or another kind by its plural or short name
         kind: String,
         name: String,
@@ -264,7 +264,7 @@ pub enum CliCommand {
     /// For a host that was switched off between its installation and its first boot for longer than its token is
     /// honoured (`serve --config-token-days`). Nothing is written to the host: the appliance honours the token on its
     /// disk again, from now on for as long as a new one.
-    Rehandoff { host: String },
+    ExtendToken { host: String },
     /// Replace the CA of the appliance's certificates, while it serves
     ///
     /// Begins an overlap in which the old CA and the new one are both good: stubs get both, and clients that know
@@ -312,12 +312,12 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
         CliCommand::Retry { host } => request::retry(&client()?, &host).await,
         CliCommand::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
-        CliCommand::AcceptWipe { host } => request::accept_wipe(&client()?, &host).await,
+        CliCommand::AcceptErasure { host } => request::accept_erasure(&client()?, &host).await,
         CliCommand::AcceptClock => accept_clock::run(&client()?).await,
-        // Without a key it is `--neither`.
-        CliCommand::Settle { host, is, .. } => request::settle_claimants(&client()?, &host, is.as_deref()).await,
+        // Without a key it is `--none`.
+        CliCommand::ChooseAgent { host, key, .. } => request::choose_agent(&client()?, &host, key.as_deref()).await,
         CliCommand::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
-        CliCommand::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
+        CliCommand::Unfreeze { host, disk } => request::unfreeze(&client()?, &host, &disk).await,
         CliCommand::Release { host, force } => request::release(&client()?, &host, force).await,
         CliCommand::Halt { reason, name } => halt::halt(&client()?, &reason, name.as_deref()).await,
         CliCommand::Resume { name } => halt::resume(&client()?, name.as_deref()).await,
@@ -339,9 +339,9 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
             privacy::keep_files();
             backup::restore(RestoreOptions { backup: file, data, keys, force, now: jiff::Timestamp::now() })
         }
-        CliCommand::DeleteUnread { kind, name } => delete_unread::run(&client()?, &kind, &name).await,
+        CliCommand::DeleteDamaged { kind, name } => delete_damaged::run(&client()?, &kind, &name).await,
         CliCommand::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
-        CliCommand::Rehandoff { host } => extend_token::run(&client()?, &host).await,
+        CliCommand::ExtendToken { host } => extend_token::run(&client()?, &host).await,
         CliCommand::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, (finish, force), undo).await,
         CliCommand::Rekey => rekey::run(&client()?).await,
         CliCommand::Completions { shell } => {

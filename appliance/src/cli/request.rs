@@ -1,5 +1,5 @@
-//! `retry`, `accept-identity`, `accept-wipe`, `settle`, `reboot`, `lock` and `release`: requests to the planner, stored on the
-//! host as annotations or as its deletion. The planner alone moves the host.
+//! `retry`, `accept-identity`, `accept-erasure`, `choose-agent`, `reboot`, `lock` and `release`: requests to the
+//! planner, stored on the host as annotations or as its deletion. The planner alone moves the host.
 
 use anyhow::Context as _;
 use firesteel_plan::{
@@ -52,7 +52,7 @@ pub(crate) async fn accept_identity(client: &ApiClient, host: &str) -> anyhow::R
 
 /// # Errors
 /// When there is no such host, none of its erasures is held, or the appliance does not answer.
-pub(crate) async fn accept_wipe(client: &ApiClient, host: &str) -> anyhow::Result<()> {
+pub(crate) async fn accept_erasure(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
     let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
     let held = memory.wipe.filter(PendingErasure::is_held).with_context(|| {
@@ -60,7 +60,7 @@ pub(crate) async fn accept_wipe(client: &ApiClient, host: &str) -> anyhow::Resul
             "could not accept an erasure of {host}: none is held; `firesteel describe host {host}` shows where it is"
         )
     })?;
-    annotate(client, host, annotations::ACCEPT_WIPE, &held.mark()).await?;
+    annotate(client, host, annotations::ACCEPT_ERASURE, &held.mark()).await?;
     print_text(&format!(
         "{host}: its erasure is taken as enough, and stays unverified ({}); follow it with `firesteel watch {host}`\n",
         held.unverified.join("; ")
@@ -72,23 +72,24 @@ pub(crate) async fn accept_wipe(client: &ApiClient, host: &str) -> anyhow::Resul
 ///
 /// # Errors
 /// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not answer.
-pub(crate) async fn settle_claimants(client: &ApiClient, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
     let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
     let claims = memory.claimants.with_context(|| {
         format!(
-            "could not settle who {host} is: one machine alone claims it; `firesteel describe host {host}` shows it"
+            "could not choose the agent of {host}: one machine alone claims it; `firesteel describe host {host}` shows \
+             it"
         )
     })?;
     let (word, text) = match digits {
         Some(digits) => {
-            let key =
-                claimant(&claims, digits).map_err(|why| anyhow::anyhow!("could not settle who {host} is: {why}"))?;
+            let key = claimant(&claims, digits)
+                .map_err(|why| anyhow::anyhow!("could not choose the agent of {host}: {why}"))?;
             (key.clone(), format!("the machine with the key {key:.16} is the host"))
         }
         None => (annotations::NO_CLAIMANT.to_owned(), format!("attempt {} ends for all of them", claims.attempt)),
     };
-    annotate(client, host, annotations::SETTLE, &word).await?;
+    annotate(client, host, annotations::CHOOSE_AGENT, &word).await?;
     print_text(&format!("{host}: {text}; follow it with `firesteel watch {host}`\n"));
     Ok(())
 }
@@ -163,8 +164,8 @@ fn may_reboot(host: &BareMetalHost) -> Result<(), String> {
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn give_up(client: &ApiClient, host: &str, guid: &str) -> anyhow::Result<()> {
-    annotate(client, host, annotations::GIVE_UP_DISK, guid).await?;
+pub(crate) async fn unfreeze(client: &ApiClient, host: &str, guid: &str) -> anyhow::Result<()> {
+    annotate(client, host, annotations::UNFREEZE_DISK, guid).await?;
     print_text(&format!(
         "{host}: what is installed on the disk {guid} may be overwritten; `firesteel describe host {host}` shows it\n"
     ));

@@ -57,7 +57,7 @@ fn are_shown(field: &Field, keys: [&str; 2]) {
     let has_both = |page: &str| page.contains("SecondClaimant") && keys.iter().all(|key| page.contains(key));
     field.until(&["get", "hosts", "victim", "-o", "json"], has_both);
     let page = field.until(&["describe", "host", "victim"], |page| has_both(page) && page.contains("Claimants"));
-    assert!(page.contains(&mac(1).to_string()) && page.contains("firesteel settle victim --is KEY"), "{page}");
+    assert!(page.contains(&mac(1).to_string()) && page.contains("firesteel choose-agent victim --key KEY"), "{page}");
 }
 
 /// What the bound agent is given next.
@@ -93,7 +93,7 @@ fn a_second_key_that_comes_late_stops_both_until_a_person_decides() {
         judge("second key, late, after a kill", WANTS, HELD, &hello(field, &thief));
         judge("the host itself after a kill", "-", "200, hold, no plan", gets(field, &mut own));
 
-        let said = field.firesteel(&["settle", "victim", "--is", &own.short_key()]);
+        let said = field.firesteel(&["choose-agent", "victim", "--key", &own.short_key()]);
         assert!(said.contains(&own.short_key()), "{said}");
         field.until(&["describe", "host", "victim"], |page| page.contains("IntruderNamed"));
         field.until(&["get", "hosts", "victim", "-o", "json"], |page| !page.contains("PersonDecides"));
@@ -120,7 +120,7 @@ fn a_second_key_that_comes_early_does_not_finish_its_work() {
         are_shown(field, [&own.short_key(), &thief.short_key()]);
         judge("the host itself asks again, and does not leave", "-", HELD, &hello(field, &own));
 
-        field.firesteel(&["settle", "victim", "--is", &own.short_key()]);
+        field.firesteel(&["choose-agent", "victim", "--key", &own.short_key()]);
         field.until(&["describe", "host", "victim"], |page| page.contains("IntruderNamed"));
         judge("second key, early, that a person disowned", WANTS, "410", gets(field, &mut thief));
         judge("the host itself, whose attempt is over, too", "-", "410", &hello(field, &own));
@@ -183,7 +183,7 @@ fn an_old_key_after_a_new_one_stops_both() {
         are_shown(field, [&own.short_key(), &thief.short_key()]);
         judge("old key that leaves", "-", "410", &in_words(&own.reports(field, true)));
 
-        field.firesteel(&["settle", "victim", "--neither"]);
+        field.firesteel(&["choose-agent", "victim", "--none"]);
         field.until(&["describe", "host", "victim"], |page| page.contains("ClaimSettled"));
         judge("the new key after neither", WANTS, "410", gets(field, &mut thief));
         judge("the old key after neither", WANTS, "410", &in_words(&own.reports(field, false)));

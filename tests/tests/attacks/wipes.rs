@@ -261,7 +261,7 @@ fn an_unverified_wipe_is_held_where_its_owner_wants_that() {
         judge("forged wipe, held by its owner", WANTS, "deprovisioning", &said::state(field, &name));
         // The command reads what is held from there.
         field.until(&["get", "hostjournals", &name, "-o", "json"], |page| page.contains("\"wipe\""));
-        let printed = field.firesteel(&["accept-wipe", &name]);
+        let printed = field.firesteel(&["accept-erasure", &name]);
         assert!(printed.contains("stays unverified"), "{printed}");
         let why = said::until_condition(field, &name, "WipeUnverified", "Accepted");
         assert!(why.contains("there is no BMC") && why.contains("accepted at"), "{why}");

@@ -554,16 +554,16 @@ async fn a_token_ends_at_its_deadline_unless_that_is_put_off() {
     // What is not installed has no token to renew.
     let wish = |word: &'static str| {
         move |host: &mut firesteel_resources::BareMetalHost| {
-            host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), word.to_owned());
+            host.metadata.annotations.insert("firesteel.dev/extend-token".to_owned(), word.to_owned());
         }
     };
     site.appliance.hosts.modify(NAMESPACE, "late", ObjectPart::Main, wish("first")).await.unwrap();
-    until("the wish is answered", async || site.appliance.journal("late").await.status.rehandoff.is_some()).await;
-    let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
+    until("the wish is answered", async || site.appliance.journal("late").await.status.token_extension.is_some()).await;
+    let answer = site.appliance.journal("late").await.status.token_extension.unwrap();
     assert!(answer.refused.contains("no OS of this appliance is installed"), "{answer:?}");
     until("the annotation goes", async || {
         let host = site.appliance.hosts.get(NAMESPACE, "late").await.unwrap().unwrap();
-        !host.metadata.annotations.contains_key("firesteel.dev/rehandoff")
+        !host.metadata.annotations.contains_key("firesteel.dev/extend-token")
     })
     .await;
 }
@@ -580,11 +580,11 @@ async fn a_deadline_that_passed_is_put_off_for_a_host_that_is_installed() {
     site.appliance.passed_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
     site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
     let wish = |host: &mut firesteel_resources::BareMetalHost| {
-        host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), "first".to_owned());
+        host.metadata.annotations.insert("firesteel.dev/extend-token".to_owned(), "first".to_owned());
     };
     site.appliance.hosts.modify(NAMESPACE, "late", ObjectPart::Main, wish).await.unwrap();
-    until("the wish is answered", async || site.appliance.journal("late").await.status.rehandoff.is_some()).await;
-    let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
+    until("the wish is answered", async || site.appliance.journal("late").await.status.token_extension.is_some()).await;
+    let answer = site.appliance.journal("late").await.status.token_extension.unwrap();
     assert!(answer.until.is_some(), "{answer:?}");
     assert_eq!(site.get("/config/worker", &token).await.status, 200);
     site.appliance.passed_s.store(62 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);

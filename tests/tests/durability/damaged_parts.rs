@@ -128,9 +128,9 @@ fn a_damaged_network_and_a_damaged_journal_freeze_and_are_deleted_unread() {
         assert!(!script_of_frozen.contains("/boot/") && script_of_frozen.contains("damaged"), "{script_of_frozen}");
 
         a_person_sees_it(&appliance);
-        let refused = appliance.command().args(["delete-unread", "hosts", "h1"]).output().unwrap();
+        let refused = appliance.command().args(["delete-damaged", "hosts", "h1"]).output().unwrap();
         assert!(!refused.status.success(), "it can be read");
-        let deleted = appliance.command().args(["delete-unread", "hostjournals", "h1"]).output().unwrap();
+        let deleted = appliance.command().args(["delete-damaged", "hostjournals", "h1"]).output().unwrap();
         assert!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
         wait_until("a journal of its own again", || owner.get(journal).0 == 200);
         wait_until("the end of the condition", || {

@@ -80,10 +80,10 @@ impl World {
         self.state_of(&Self::name(id)) == Some(S::Provisioned) && self.frozen_by(id).is_none()
     }
 
-    fn give_up(&mut self, id: usize, guid: String) {
+    fn unfreeze(&mut self, id: usize, guid: String) {
         lock(&self.laws).newer.remove(&guid);
         let edit = move |host: &mut firesteel_resources::BareMetalHost| {
-            host.metadata.annotations.insert(annotations::GIVE_UP_DISK.to_owned(), guid.clone());
+            host.metadata.annotations.insert(annotations::UNFREEZE_DISK.to_owned(), guid.clone());
         };
         self.edit(&Self::name(id), Box::new(edit), false);
         self.settle_tasks();
@@ -142,7 +142,7 @@ fn live(world: &mut World) -> Result<Told, Violation> {
         }
         for id in 0..MACHINES {
             if let Some(guid) = world.frozen_by(id) {
-                world.give_up(id, guid);
+                world.unfreeze(id, guid);
             }
             world.wish(&World::name(id), Wish::Image);
             world.settle_tasks();

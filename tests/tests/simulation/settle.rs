@@ -173,13 +173,15 @@ impl World {
         if let Some(wipe) = held.filter(PendingErasure::is_held) {
             let mark = wipe.mark();
             let accepts = move |host: &mut BareMetalHost| {
-                host.metadata.annotations.insert(annotations::ACCEPT_WIPE.to_owned(), mark.clone());
+                host.metadata.annotations.insert(annotations::ACCEPT_ERASURE.to_owned(), mark.clone());
             };
             self.edit(&name, Box::new(accepts), false);
         }
-        if self.host_object(&name).is_some_and(|host| shown(&host).contains("firesteel settle")) {
+        if self.host_object(&name).is_some_and(|host| shown(&host).contains("firesteel choose-agent")) {
             let neither = |host: &mut BareMetalHost| {
-                host.metadata.annotations.insert(annotations::SETTLE.to_owned(), annotations::NO_CLAIMANT.to_owned());
+                host.metadata
+                    .annotations
+                    .insert(annotations::CHOOSE_AGENT.to_owned(), annotations::NO_CLAIMANT.to_owned());
             };
             self.edit(&name, Box::new(neither), false);
         }

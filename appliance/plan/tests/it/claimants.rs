@@ -125,7 +125,7 @@ fn what_is_under_way_holds_and_nothing_is_judged() {
     let (status, reason, text) = condition(&world).unwrap();
     assert_eq!((status, reason.as_str()), (ConditionStatus::True, "PersonDecides"));
     assert!(text.contains("192.0.2.") && text.contains("there is no BMC"), "{text}");
-    assert!(error(&world).contains("firesteel settle a --is KEY"), "{}", error(&world));
+    assert!(error(&world).contains("firesteel choose-agent a --key KEY"), "{}", error(&world));
 }
 
 #[test]
@@ -223,9 +223,9 @@ fn a_person_says_that_the_bound_machine_is_the_host_and_it_goes_on() {
     let (attempt, plan) = (world.memory().attempt, world.memory().plan_number);
     world.pass(3 * 3600);
     report(&mut world);
-    world.annotate(annotations::SETTLE, &key("aa"));
+    world.annotate(annotations::CHOOSE_AGENT, &key("aa"));
     world.step();
-    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::SETTLE), "one-shot");
+    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::CHOOSE_AGENT), "one-shot");
     assert!(world.memory().claimants.is_none() && has(&world, "ClaimSettled"));
     assert_eq!((world.memory().attempt, world.memory().plan_number), (attempt, plan));
     assert_eq!(world.memory().intruders[0].machine.key, key("bb"));
@@ -250,7 +250,7 @@ fn a_person_says_that_the_other_machine_is_the_host_and_the_attempt_ends() {
     let mut world = written_by_two(World::without_bmc());
     world.settle();
     let attempt = world.memory().attempt;
-    world.annotate(annotations::SETTLE, &key("bb"));
+    world.annotate(annotations::CHOOSE_AGENT, &key("bb"));
     world.step();
     assert_eq!(world.memory().attempt, attempt + 1, "{}", world.reason());
     let keys: Vec<&str> = world.memory().intruders.iter().map(|known| known.machine.key.as_str()).collect();
@@ -270,7 +270,7 @@ fn what_the_bound_machine_alone_said_of_itself_goes_with_its_attempt() {
         let first = &mut world.seen.claim.as_mut().unwrap().first;
         (first.first_at, first.is_compared) = (accepted_at, is_compared);
         world.settle();
-        world.annotate(annotations::SETTLE, &key("bb"));
+        world.annotate(annotations::CHOOSE_AGENT, &key("bb"));
         world.step();
         assert_eq!(world.memory().identity.is_some(), is_compared, "{}", world.reason());
     }
@@ -283,7 +283,7 @@ fn neither_ends_the_attempt_by_a_word_by_time_and_by_a_retry() {
         world.settle();
         let attempt = world.memory().attempt;
         match exit {
-            "word" => world.annotate(annotations::SETTLE, annotations::NO_CLAIMANT),
+            "word" => world.annotate(annotations::CHOOSE_AGENT, annotations::NO_CLAIMANT),
             "time" => {
                 world.pass(24 * 3600 - 60);
                 report(&mut world);
@@ -316,11 +316,11 @@ fn neither_ends_the_attempt_by_a_word_by_time_and_by_a_retry() {
 fn a_word_for_an_unknown_machine_or_without_a_claim_does_nothing() {
     let mut world = written_by_two(World::without_bmc());
     world.settle();
-    world.annotate(annotations::SETTLE, &key("cc"));
+    world.annotate(annotations::CHOOSE_AGENT, &key("cc"));
     world.step();
     assert!(world.memory().claimants.is_some() && has(&world, "ClaimNotSettled"));
     let mut world = World::without_bmc();
-    world.annotate(annotations::SETTLE, annotations::NO_CLAIMANT);
+    world.annotate(annotations::CHOOSE_AGENT, annotations::NO_CLAIMANT);
     world.step();
     assert!(has(&world, "ClaimNotSettled"));
 }

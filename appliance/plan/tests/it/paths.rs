@@ -167,10 +167,10 @@ fn a_foreign_mark_in_its_place_freezes_the_host() {
     let frozen = world.memory().frozen.clone().unwrap();
     assert_eq!((frozen.why, frozen.guid.as_str()), (FrozenWhy::OfAnotherHost, other.as_str()));
     assert!(
-        destroyed(&world).is_empty() && frozen.message.contains(&format!("give-up a --disk {other}")),
+        destroyed(&world).is_empty() && frozen.message.contains(&format!("unfreeze a --disk {other}")),
         "{frozen:?}"
     );
-    world.annotate(annotations::GIVE_UP_DISK, &other);
+    world.annotate(annotations::UNFREEZE_DISK, &other);
     world.pass(10);
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());

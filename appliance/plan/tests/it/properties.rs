@@ -165,7 +165,7 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
                 (annotations::RELEASE_FORCE, ""),
                 (annotations::LOCK, "somebody"),
                 (annotations::OVERRIDE_GUARD, r#"["S0","S1"]"#),
-                (annotations::SETTLE, annotations::NO_CLAIMANT),
+                (annotations::CHOOSE_AGENT, annotations::NO_CLAIMANT),
             ][usize::from(*which)];
             world.annotate(key, value);
         }

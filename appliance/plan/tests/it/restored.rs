@@ -103,7 +103,7 @@ fn a_disk_that_is_newer_than_the_store_freezes_the_host() {
         want(&mut world);
         assert!(!world.effects.iter().any(destroys), "{newer}");
         assert_eq!(frozen(&world), (ConditionStatus::True, "NewerThanStore".to_owned()), "{newer}: {}", world.reason());
-        for word in ["frozen", "sda", "serial A", &guid, "firesteel give-up a --disk"] {
+        for word in ["frozen", "sda", "serial A", &guid, "firesteel unfreeze a --disk"] {
             assert!(world.reason().contains(word), "{word}: {}", world.reason());
         }
         let status = world.seen.host.status.clone().unwrap();
@@ -155,11 +155,11 @@ fn a_host_is_thawed_by_the_name_of_what_is_given_up_once_and_on_record() {
     let (newer, guid) = marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1));
     let mut world = restored_available(vec![newer]);
     want(&mut world);
-    world.annotate(annotations::GIVE_UP_DISK, "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f");
+    world.annotate(annotations::UNFREEZE_DISK, "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f");
     world.run();
     assert_eq!(frozen(&world).0, ConditionStatus::True, "another one's name thaws nothing");
-    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::GIVE_UP_DISK), "one-shot");
-    world.annotate(annotations::GIVE_UP_DISK, &guid);
+    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::UNFREEZE_DISK), "one-shot");
+    world.annotate(annotations::UNFREEZE_DISK, &guid);
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert_eq!(frozen(&world).0, ConditionStatus::False);
@@ -260,7 +260,7 @@ fn a_disk_of_another_appliance_is_not_overwritten_without_a_word() {
     world.run();
     assert_eq!(frozen(&world).1, "OfAnotherStore", "{}", world.reason());
     assert!(!world.effects.iter().any(destroys));
-    world.annotate(annotations::GIVE_UP_DISK, &guid);
+    world.annotate(annotations::UNFREEZE_DISK, &guid);
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 
@@ -278,7 +278,7 @@ fn after_a_restore_an_agent_must_say_what_stands_on_the_disk() {
     want(&mut world);
     assert_eq!(frozen(&world).1, "MarkUnknown", "{}", world.reason());
     assert!(!world.effects.iter().any(destroys));
-    world.annotate(annotations::GIVE_UP_DISK, "");
+    world.annotate(annotations::UNFREEZE_DISK, "");
     world.run();
     assert!(!world.effects.iter().any(destroys), "an empty name names nothing");
 }
@@ -296,7 +296,7 @@ fn a_disk_that_could_not_be_read_freezes_the_host_until_it_can_be() {
         want(&mut world);
         assert!(!world.effects.iter().any(destroys), "{}", world.reason());
         assert_eq!(frozen(&world), (ConditionStatus::True, "Unread".to_owned()), "{}", world.reason());
-        for word in ["sda", "serial A", "I/O error", "firesteel retry a", "firesteel give-up a --disk "] {
+        for word in ["sda", "serial A", "I/O error", "firesteel retry a", "firesteel unfreeze a --disk "] {
             assert!(world.reason().contains(word), "{word}: {}", world.reason());
         }
         // The error passed, and what it hid is newer.
@@ -316,7 +316,7 @@ fn a_disk_that_could_not_be_read_is_given_up_by_its_own_name() {
     want(&mut world);
     let name = world.memory().frozen.as_ref().unwrap().guid.clone();
     assert!(!name.is_empty() && world.reason().contains(&format!("--disk {name}`")), "{}", world.reason());
-    world.annotate(annotations::GIVE_UP_DISK, &name);
+    world.annotate(annotations::UNFREEZE_DISK, &name);
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 
@@ -324,7 +324,7 @@ fn a_disk_that_could_not_be_read_is_given_up_by_its_own_name() {
     let mut world = restored_available(vec![unread(disk("sda", "A", 20))]);
     world.edit(|host| host.spec.image = Some(image("two")));
     world.settle();
-    world.annotate(annotations::GIVE_UP_DISK, &name);
+    world.annotate(annotations::UNFREEZE_DISK, &name);
     world.disks = vec![marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1)).0];
     world.run();
     assert!(!world.effects.iter().any(destroys), "{}", world.reason());
@@ -382,7 +382,7 @@ fn a_disk_of_another_appliance_is_not_erased_with_the_others_without_a_word() {
     world.run();
     assert_eq!(frozen(&world).1, "OfAnotherStore", "{}", world.reason());
     assert!(!world.effects.iter().any(destroys));
-    world.annotate(annotations::GIVE_UP_DISK, &guid);
+    world.annotate(annotations::UNFREEZE_DISK, &guid);
     world.run();
     assert!(world.effects.iter().any(destroys) && world.state() == S::Available, "{}", world.reason());
 }

@@ -436,7 +436,7 @@ fn held() -> World {
 #[test]
 fn an_unverified_erasure_is_held_until_a_person_accepts_it() {
     let mut world = held();
-    for part in ["unverified", "Once Pxe", "firesteel accept-wipe a", "firesteel retry a"] {
+    for part in ["unverified", "Once Pxe", "firesteel accept-erasure a", "firesteel retry a"] {
         assert!(world.reason().contains(part), "{part}: {}", world.reason());
     }
     assert_eq!(condition(&world, "WipeUnverified").unwrap().1, "Held");
@@ -450,12 +450,12 @@ fn an_unverified_erasure_is_held_until_a_person_accepts_it() {
         world.step();
     }
     assert_eq!((world.state(), world.effects.len(), world.events.len()), (S::Deprovisioning, effects, events));
-    world.annotate(annotations::ACCEPT_WIPE, "1/1");
+    world.annotate(annotations::ACCEPT_ERASURE, "1/1");
     world.step();
     assert_eq!(world.state(), S::Deprovisioning, "another erasure's mark");
     assert!(world.events.iter().any(|event| event.reason == "WipeNotAccepted"));
-    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::ACCEPT_WIPE), "one-shot");
-    world.annotate(annotations::ACCEPT_WIPE, &mark);
+    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::ACCEPT_ERASURE), "one-shot");
+    world.annotate(annotations::ACCEPT_ERASURE, &mark);
     world.run();
     assert_eq!((world.state(), world.memory().failure.is_some()), (S::Available, false), "{}", world.reason());
     assert!(world.memory().tenant.is_none() && world.memory().wipe.is_none());
@@ -498,14 +498,14 @@ fn a_held_host_may_restart() {
     world.agent().rebooted = true;
     world.settle();
     assert_eq!((world.state(), world.memory().wipe.is_some()), (S::Deprovisioning, true), "{}", world.reason());
-    world.annotate(annotations::ACCEPT_WIPE, &mark);
+    world.annotate(annotations::ACCEPT_ERASURE, &mark);
     world.run();
     assert_eq!(world.state(), S::Available, "{}", world.reason());
 }
 
 #[test]
 fn a_held_host_is_deleted_by_a_persons_word_alone() {
-    for (key, is_force) in [(annotations::ACCEPT_WIPE, false), (annotations::RELEASE_FORCE, true)] {
+    for (key, is_force) in [(annotations::ACCEPT_ERASURE, false), (annotations::RELEASE_FORCE, true)] {
         let mut world = held();
         let mark = world.memory().wipe.as_ref().unwrap().mark();
         world.delete();

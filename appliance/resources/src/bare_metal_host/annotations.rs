@@ -32,15 +32,15 @@ pub const RETRY: &str = "firesteel.dev/retry";
 /// One-shot: the machine that was refused with this UUID and serial number (`UUID/SERIAL`) is the host from now on.
 pub const ACCEPT_IDENTITY: &str = "firesteel.dev/accept-identity";
 /// One-shot: the erasure of this mark (`ATTEMPT/PLAN`), which is unverified and held, is enough to go on.
-pub const ACCEPT_WIPE: &str = "firesteel.dev/accept-wipe";
+pub const ACCEPT_ERASURE: &str = "firesteel.dev/accept-erasure";
 /// One-shot: which of several machines that claim to be the host is the host, by the key of its agent (hexadecimal), or
 /// [`NO_CLAIMANT`].
-pub const SETTLE: &str = "firesteel.dev/settle";
-/// Says in [`SETTLE`] that none of them is known to be the host: the attempt is over.
-pub const NO_CLAIMANT: &str = "neither";
+pub const CHOOSE_AGENT: &str = "firesteel.dev/choose-agent";
+/// Says in [`CHOOSE_AGENT`] that none of them is known to be the host: the attempt is over.
+pub const NO_CLAIMANT: &str = "none";
 /// Asks for a later deadline of the token with which the installed OS fetches its config. Any word; another one is
 /// another wish.
-pub const REHANDOFF: &str = "firesteel.dev/rehandoff";
+pub const EXTEND_TOKEN: &str = "firesteel.dev/extend-token";
 /// The address that DHCP gives to the boot MAC, always.
 pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
 /// `any`: the host may boot from an address that no DHCP server here leased to it, such as behind NAT; who asks first for
@@ -53,7 +53,7 @@ pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 
 /// One-shot: the installation with this mark (the GUID of its disk) may be overwritten, although it is
 /// newer than the store, or another appliance's; or the disk of this name, although it could not be read.
-pub const GIVE_UP_DISK: &str = "firesteel.dev/give-up-disk";
+pub const UNFREEZE_DISK: &str = "firesteel.dev/unfreeze-disk";
 
 /// While present, no disk of the host is cleaned or written; the value says who or why.
 pub const LOCK: &str = "firesteel.dev/lock";
@@ -87,12 +87,12 @@ pub struct HostRequests {
     /// The mark of the machine that is the host from now on.
     pub accept_identity: Option<String>,
     /// The mark of an unverified erasure that is enough to go on.
-    pub accept_wipe: Option<String>,
+    pub accept_erasure: Option<String>,
     /// The key of the claimant that is the host, or [`NO_CLAIMANT`].
-    pub settle: Option<String>,
+    pub choose_agent: Option<String>,
     pub release_force: bool,
     /// The mark of an installation that may be overwritten.
-    pub give_up_disk: Option<String>,
+    pub unfreeze_disk: Option<String>,
     /// The owner's policies; Firesteel's own where they cannot be read, which are not less.
     pub cleaning: CleaningPolicies,
     /// Disks whose guards are overridden, by name.
@@ -156,10 +156,10 @@ pub fn requests(meta: &ObjectMeta) -> HostRequests {
         inspection_disabled: meta.annotation(INSPECT) == Some("disabled"),
         retry: meta.annotations.contains_key(RETRY),
         accept_identity: meta.annotation(ACCEPT_IDENTITY).map(str::to_owned),
-        accept_wipe: meta.annotation(ACCEPT_WIPE).map(str::to_owned),
-        settle: meta.annotation(SETTLE).map(str::to_owned),
+        accept_erasure: meta.annotation(ACCEPT_ERASURE).map(str::to_owned),
+        choose_agent: meta.annotation(CHOOSE_AGENT).map(str::to_owned),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
-        give_up_disk: meta.annotation(GIVE_UP_DISK).map(str::to_owned),
+        unfreeze_disk: meta.annotation(UNFREEZE_DISK).map(str::to_owned),
         cleaning: meta.annotation(CLEANING).and_then(|text| cleaning::policies(text).ok()).unwrap_or_default(),
         override_guards: (meta.annotation(OVERRIDE_GUARD))
             .and_then(|text| cleaning::overridden(text).ok())
@@ -196,7 +196,7 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
             }
             IMAGE_LOGIN if !is_secret_name(value) => Some("must be the name of a Secret in this namespace".to_owned()),
             BOOT_ADDRESS if value != ANY_ADDRESS => Some(format!("must be {ANY_ADDRESS}")),
-            SETTLE if !names_claimant(value) => {
+            CHOOSE_AGENT if !names_claimant(value) => {
                 Some(format!("must be {NO_CLAIMANT}, or the key of an agent: 64 hexadecimal digits"))
             }
             CLEANING => cleaning::policies(value).err(),
@@ -357,7 +357,7 @@ mod tests {
             assert_eq!(causes(&meta(&[(IMAGE_LOGIN, value)]), false).len(), wrong, "{value}");
         }
         for (value, wrong) in [(NO_CLAIMANT, 0), (&*"ab".repeat(32), 0), ("both", 1), ("abcd", 1)] {
-            assert_eq!(causes(&meta(&[(SETTLE, value)]), false).len(), wrong, "{value}");
+            assert_eq!(causes(&meta(&[(CHOOSE_AGENT, value)]), false).len(), wrong, "{value}");
         }
         let cleaning = [(CLEANING, r#"{"betweenOwners":{"method":"none"}}"#), (OVERRIDE_GUARD, "all")];
         assert_eq!(causes(&meta(&cleaning), false).len(), 2);

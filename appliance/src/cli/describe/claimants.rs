@@ -33,7 +33,7 @@ pub(super) fn render(page: &mut TextPage, journal: &HostJournal, now: Timestamp)
     if let Some(claims) = &memory.claimants {
         let text = match &claims.person {
             Some(why) => format!(
-                "a person decides until {:.0} (`firesteel settle HOST --is KEY` or `--neither`), because {why}",
+                "a person decides until {:.0} (`firesteel choose-agent HOST --key KEY` or `--none`), because {why}",
                 claims.until
             ),
             None => "the BMC switches the host off, which tells them apart".to_owned(),
@@ -92,7 +92,7 @@ mod tests {
             "bound to this attempt",
             "with the token of attempt 2",
             "not this host",
-            "--neither",
+            "--none",
             "there is no BMC",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -169,8 +169,8 @@ fn over(turn: &mut StepDraft<'_>, wipe: PendingErasure, kind: ErrorType) -> Resu
     let host = &turn.seen.host.metadata.name;
     let goes = if turn.is_deleting() { "; `firesteel release --force` lets it go as it is" } else { "" };
     let text = format!(
-        "held, because the erasure is unverified: {}; `firesteel accept-wipe {host}` lets the host go on, and `firesteel \
-         retry {host}` has it erased once more{goes}",
+        "held, because the erasure is unverified: {}; `firesteel accept-erasure {host}` lets the host go on, and \
+         `firesteel retry {host}` has it erased once more{goes}",
         wipe.unverified.join("; ")
     );
     turn.memory.plan = None;
@@ -180,8 +180,8 @@ fn over(turn: &mut StepDraft<'_>, wipe: PendingErasure, kind: ErrorType) -> Resu
 
 /// Takes a person's word that an unverified erasure is enough.
 pub(crate) fn accept(turn: &mut StepDraft<'_>) {
-    let Some(mark) = turn.requests.accept_wipe.clone() else { return };
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::ACCEPT_WIPE.to_owned() });
+    let Some(mark) = turn.requests.accept_erasure.clone() else { return };
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::ACCEPT_ERASURE.to_owned() });
     let now = turn.now;
     match turn.memory.wipe.as_mut().filter(|wipe| wipe.is_held() && wipe.mark() == mark) {
         Some(wipe) => {
@@ -195,7 +195,7 @@ pub(crate) fn accept(turn: &mut StepDraft<'_>) {
         // The removal of the annotation may take a step longer.
         None if turn.memory.cleaned.as_ref().is_some_and(|cleaned| cleaned.accepted_at.is_some()) => {}
         None => {
-            let text = format!("no erasure {mark:?} is held: `firesteel accept-wipe` accepts the one that is");
+            let text = format!("no erasure {mark:?} is held: `firesteel accept-erasure` accepts the one that is");
             turn.event(EventSeverity::Warning, EventReason::WipeNotAccepted, text);
         }
     }

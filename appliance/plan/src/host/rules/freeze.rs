@@ -108,8 +108,8 @@ pub(crate) fn is_kept(turn: &StepDraft<'_>) -> bool {
 /// Judges the disks of the newest inspection, and takes over what a person gave up.
 pub(crate) fn check_disk_marks(turn: &mut StepDraft<'_>) {
     let mut found = judge(turn);
-    if let Some(guid) = turn.requests.give_up_disk.take() {
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::GIVE_UP_DISK.to_owned() });
+    if let Some(guid) = turn.requests.unfreeze_disk.take() {
+        turn.effect(HostEffect::RemoveAnnotation { key: annotations::UNFREEZE_DISK.to_owned() });
         give_up(turn, found.as_ref(), &guid);
         found = judge(turn);
     }
@@ -321,7 +321,8 @@ fn message(turn: &StepDraft<'_>, disk: &DiskRecord, why: FrozenWhy, guid: &str) 
     let name = describe(disk);
     let host = &turn.seen.host.metadata.name;
     let exits = format!(
-        "`firesteel give-up {host} --disk {guid}` allows to overwrite it; spec.externallyProvisioned: true keeps what is on it"
+        "`firesteel unfreeze {host} --disk {guid}` allows to overwrite it; spec.externallyProvisioned: true keeps \
+         what is on it"
     );
     match why {
         FrozenWhy::NewerThanStore => format!(

@@ -8,7 +8,7 @@
 //! | the owner's lock (annotation `firesteel.dev/lock`) | one host | is given up at its next safe point | `firesteel unlock` |
 //! | a [halt](crate::host::Halt) of the fleet | every host | holds at its next safe point | `firesteel resume` |
 //! | a [doubt](crate::clock) of the appliance's clock | every host | holds at its next safe point | the right time, or `firesteel accept-clock` |
-//! | [claimants]: more than one machine claims to be the host | one host | holds at its next safe point, and is not judged | the BMC, or `firesteel settle` |
+//! | [claimants]: more than one machine claims to be the host | one host | holds at its next safe point, and is not judged | the BMC, or `firesteel choose-agent` |
 //!
 //! Behind a halt and a doubted clock nothing else waits: a host is inspected, switched and released as if the gate were
 //! open. A locked host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.

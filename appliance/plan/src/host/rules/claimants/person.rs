@@ -17,8 +17,8 @@ use crate::host::{
 /// Takes a person's word for who is the host.
 #[track_caller]
 pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
-    let word = turn.requests.settle.clone()?.to_ascii_lowercase();
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::SETTLE.to_owned() });
+    let word = turn.requests.choose_agent.clone()?.to_ascii_lowercase();
+    turn.effect(HostEffect::RemoveAnnotation { key: annotations::CHOOSE_AGENT.to_owned() });
     let Some(claims) = turn.memory.claimants.clone() else {
         // The removal of the annotation may take a step longer.
         if turn.memory.settled.as_ref().is_none_or(|settled| settled.by != word) {
@@ -90,8 +90,8 @@ pub(super) fn wait_for_person(turn: &mut StepDraft<'_>, claims: Claimants, why: 
     let (host, until) = (&turn.seen.host.metadata.name, claims.until);
     let goes = if turn.is_deleting() { "; `firesteel release --force` lets it go as it is" } else { "" };
     let text = format!(
-        "{}; {why}, so a person decides: `firesteel settle {host} --is KEY` names the host, `--neither` ends the attempt, \
-         which ends by itself at {until:.0}{goes}",
+        "{}; {why}, so a person decides: `firesteel choose-agent {host} --key KEY` names the host, `--none` ends the \
+         attempt, which ends by itself at {until:.0}{goes}",
         in_words(&claims.first, &claims.others)
     );
     turn.memory.claimants = Some(Claimants { person: Some(why), ..claims });

@@ -1,4 +1,4 @@
-//! `firesteel delete-unread`: removes an object that the appliance has and cannot read.
+//! `firesteel delete-damaged`: removes an object that the appliance has and cannot read.
 
 use anyhow::bail;
 
